@@ -1,0 +1,5 @@
+//! Logging set-up, the clock and random names.
+
+pub mod clock;
+pub mod entropy;
+pub mod logging;
