@@ -1,0 +1,7 @@
+//! Tests of whole plans.
+
+mod errors;
+mod fixtures;
+mod properties;
+mod shapes;
+mod validity;
