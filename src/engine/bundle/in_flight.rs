@@ -1,0 +1,59 @@
+//! A bundle that is running.
+
+use crate::engine::keyed::{StateChanges, TakenKey, TimerChanges};
+use crate::engine::queue::Item;
+use crate::engine::routing::Staged;
+use crate::model::ids::{StageId, WorkerId};
+use crate::model::time::Timestamp;
+
+/// Everything a lane knows of one running bundle.
+#[derive(Debug)]
+pub struct InFlight {
+    pub stage: StageId,
+    /// `None` for a bundle that a native sink publishes.
+    pub worker: Option<WorkerId>,
+    /// The input, kept until the commit for another try; a split shortens it.
+    pub input: Vec<Item>,
+    /// The keys of a keyed stage's bundle, with what it changes for them.
+    pub keyed: Option<KeyedBundle>,
+    /// Output staged so far, one per output of the stage.
+    pub staged: Vec<Staged>,
+    /// The stage's output may not pass this while the bundle runs.
+    pub hold: Timestamp,
+    pub started: Timestamp,
+    /// A split was asked for and not answered yet.
+    pub splitting: bool,
+    /// When the last split was asked for.
+    pub split_asked: Option<Timestamp>,
+    /// Where the last split cut the input: elements from here on are not the bundle's any more.
+    pub first_residual: Option<u64>,
+    /// Output could not be read; the bundle fails when it ends.
+    pub broken: Option<String>,
+}
+
+/// The keyed side of a running bundle.
+#[derive(Debug)]
+pub struct KeyedBundle {
+    pub keys: Vec<TakenKey>,
+    pub state: StateChanges,
+    pub timers: TimerChanges,
+}
+
+impl InFlight {
+    /// Elements in the input.
+    pub fn elements(&self) -> u64 {
+        self.input
+            .iter()
+            .map(|item| u64::from(item.chunk.count))
+            .sum()
+    }
+
+    /// The most failed tries of any part of the input.
+    pub fn attempts(&self) -> u32 {
+        self.input
+            .iter()
+            .map(|item| item.attempts)
+            .max()
+            .unwrap_or(0)
+    }
+}

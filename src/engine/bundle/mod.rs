@@ -1,0 +1,10 @@
+//! Bundles: formed, run, committed, split, retried.
+
+mod commit;
+mod formation;
+mod in_flight;
+mod retry;
+mod split;
+
+pub use formation::Work;
+pub use in_flight::{InFlight, KeyedBundle};

@@ -1,0 +1,17 @@
+//! Group-by-key: collects KVs per key and window, fires panes when the trigger says so, encodes
+//! them when asked.
+//!
+//! Strategies that fire each window once, at its end, keep elements per window and group them as
+//! they are read (`windows`). All others keep a cell per key and window (`cells`, by the `rules` of
+//! the Beam model).
+
+mod cells;
+mod encode;
+mod grouper;
+mod holds;
+mod pane;
+mod rules;
+mod windows;
+
+pub use crate::engine::tables::group::{GroupTable, Incoming, KeyedBatch, Layout};
+pub use grouper::{Evaluation, Grouper};

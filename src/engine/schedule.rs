@@ -1,0 +1,212 @@
+//! Which stage runs next: room is asked for while there is work, and used for the stage furthest down.
+
+use std::sync::Arc;
+
+use crate::engine::Lane;
+use crate::engine::action::{Action, SplitBundle};
+use crate::engine::bundle::InFlight;
+use crate::engine::queue::Limits;
+use crate::engine::stages;
+use crate::engine::tables::Tables;
+use crate::model::ids::{BundleId, EnvironmentId, StageId, WorkerId};
+use crate::model::stage::StageKind;
+use crate::model::time::Timestamp;
+
+impl Lane {
+    /// Asks for room for every bundle that could be formed now.
+    pub(super) fn schedule(&mut self, now: Timestamp) {
+        let dirty = std::mem::take(&mut self.dirty);
+        if self.failed {
+            return;
+        }
+        let graph = Arc::clone(&self.graph);
+        let mut environments: Vec<EnvironmentId> = Vec::new();
+        for stage in dirty {
+            let node = &graph.stages[stage.index()];
+            match stages::environment(node) {
+                Some(environment) if !environments.contains(&environment) => {
+                    environments.push(environment);
+                }
+                Some(_) => {}
+                None if matches!(node.kind, StageKind::PubsubWrite(_)) => {
+                    self.publish_ready(now, stage);
+                }
+                None => {}
+            }
+        }
+        for environment in environments {
+            self.request_slots(now, environment);
+        }
+    }
+
+    fn request_slots(&mut self, now: Timestamp, environment: EnvironmentId) {
+        let wanted: u32 = self
+            .by_environment
+            .get(&environment)
+            .into_iter()
+            .flatten()
+            .map(|stage| self.formable_bundles(now, *stage))
+            .sum();
+        let most = self.lane_parallelism(environment) + 1;
+        let requested = self.requested.entry(environment).or_insert(0);
+        while *requested < wanted.min(most) {
+            *requested += 1;
+            self.actions.push_back(Action::RequestSlot { environment });
+        }
+    }
+
+    /// About how many bundles the stage's waiting work makes.
+    fn formable_bundles(&self, now: Timestamp, stage: StageId) -> u32 {
+        let state = &self.stages[stage.index()];
+        let drawn = state
+            .draws_on
+            .is_some_and(|producer| self.stages[producer.index()].has_output());
+        if let Some(keyed) = &state.keyed {
+            let by_elements = keyed
+                .queue
+                .elements()
+                .div_ceil(self.settings.bundle_elements_max as u64);
+            let elements = if keyed.queue.has_ready() {
+                by_elements.clamp(1, 64) as u32
+            } else {
+                0
+            };
+            let watermark = self.input_watermark(stage);
+            let fires = keyed.next_event_timer.is_some_and(|at| at <= watermark)
+                || keyed.next_timer.is_some_and(|at| at <= now);
+            return elements + u32::from(fires);
+        }
+        let queued = if state.queue.has_ready() {
+            let limits = self.limits(stage);
+            let by_elements = state
+                .queue
+                .ready_elements()
+                .div_ceil(limits.elements as u64);
+            let by_bytes = state.queue.ready_bytes().div_ceil(limits.bytes as u64);
+            by_elements.max(by_bytes).clamp(1, 64) as u32
+        } else {
+            0
+        };
+        queued + u32::from(drawn)
+    }
+
+    /// Uses room that was granted, or gives it back.
+    pub(super) fn use_slot(
+        &mut self,
+        now: Timestamp,
+        environment: EnvironmentId,
+        worker: WorkerId,
+        tables: &mut impl Tables,
+    ) {
+        if let Some(requested) = self.requested.get_mut(&environment) {
+            *requested = requested.saturating_sub(1);
+        }
+        if !self.failed {
+            let candidates = self
+                .by_environment
+                .get(&environment)
+                .cloned()
+                .unwrap_or_default();
+            for stage in candidates {
+                if self.form_bundle(now, stage, worker, tables) {
+                    self.dirty.insert(stage);
+                    return;
+                }
+            }
+        }
+        self.actions.push_back(Action::ReturnSlot {
+            environment,
+            worker,
+        });
+    }
+
+    /// Limits of the stage's next bundle: work that may be spread is parted over all workers.
+    pub(super) fn limits(&self, stage: StageId) -> Limits {
+        let state = &self.stages[stage.index()];
+        let environment = stages::environment(&self.graph.stages[stage.index()]);
+        let parallelism = environment.map_or(1, |environment| self.lane_parallelism(environment));
+        let share = |ready: u64| ready.div_ceil(u64::from(parallelism)) as usize;
+        let mut limits = Limits {
+            bytes: self.settings.bundle_bytes_max,
+            elements: self.settings.bundle_elements_max,
+        };
+        if parallelism > 1 {
+            limits.bytes = limits
+                .bytes
+                .min(share(state.queue.ready_bytes()).max(SHARE_BYTES_MIN));
+            if state.spread {
+                limits.elements = limits
+                    .elements
+                    .min(share(state.queue.ready_elements()).max(1));
+            }
+        }
+        limits
+    }
+
+    fn lane_parallelism(&self, environment: EnvironmentId) -> u32 {
+        let parallelism = self
+            .settings
+            .parallelism
+            .get(environment.index())
+            .copied()
+            .unwrap_or(1);
+        parallelism.div_ceil(self.settings.lanes).max(1)
+    }
+
+    /// When a running bundle should be looked at for a split.
+    pub(super) fn next_look_at(&self, bundle: &InFlight) -> Timestamp {
+        let age = if self.is_unbounded_splittable(bundle.stage) {
+            self.settings.checkpoint_after
+        } else {
+            self.settings.split_after
+        };
+        bundle.split_asked.unwrap_or(bundle.started).plus(age)
+    }
+
+    /// Asks harnesses to give back part of what has run for long.
+    pub(super) fn look_at_bundles(&mut self, now: Timestamp) {
+        let due: Vec<BundleId> = self
+            .bundles
+            .iter()
+            .filter(|(_, bundle)| self.next_look_at(bundle) <= now)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in due {
+            let Some(bundle) = self.bundles.get(&id) else {
+                continue;
+            };
+            let stage = bundle.stage;
+            let checkpoint = self.is_unbounded_splittable(stage);
+            let idle = stages::environment(&self.graph.stages[stage.index()])
+                .is_some_and(|environment| self.requested.get(&environment).copied() == Some(0));
+            let ask = !bundle.splitting && (checkpoint || idle);
+            let Some(bundle) = self.bundles.get_mut(&id) else {
+                continue;
+            };
+            bundle.split_asked = Some(now);
+            if let (true, Some(worker)) = (ask, bundle.worker) {
+                bundle.splitting = true;
+                self.actions.push_back(Action::SplitBundle(SplitBundle {
+                    bundle: id,
+                    stage,
+                    worker,
+                    keep: if checkpoint { 0.0 } else { 0.5 },
+                    elements: bundle.elements() as u32,
+                    only_if_idle: !checkpoint,
+                }));
+            }
+        }
+    }
+
+    fn is_unbounded_splittable(&self, stage: StageId) -> bool {
+        let node = &self.graph.stages[stage.index()];
+        stages::executable(node).is_some_and(|executable| executable.splittable.is_some())
+            && node
+                .outputs
+                .iter()
+                .any(|output| !self.graph.pcollections[output.index()].bounded)
+    }
+}
+
+/// Work below this size is not parted over workers for its bytes.
+const SHARE_BYTES_MIN: usize = 1 << 20;

@@ -1,0 +1,28 @@
+//! The traits of durable state, one per file; `store` implements them.
+
+mod dedup;
+pub mod group;
+mod side_input;
+mod timer;
+mod user_state;
+
+pub use dedup::DedupTable;
+pub use group::GroupTable;
+pub use side_input::{SideInputAddress, SideInputTable};
+pub use timer::{TimerId, TimerTable};
+pub use user_state::{StateAddress, StateEntry, UserStateTable};
+
+/// All tables of one lane.
+pub trait Tables {
+    type SideInputs: SideInputTable;
+    type Dedup: DedupTable;
+    type Groups: GroupTable;
+    type UserState: UserStateTable;
+    type Timers: TimerTable;
+
+    fn side_inputs(&mut self) -> &mut Self::SideInputs;
+    fn dedup(&mut self) -> &mut Self::Dedup;
+    fn groups(&mut self) -> &mut Self::Groups;
+    fn user_state(&mut self) -> &mut Self::UserState;
+    fn timers(&mut self) -> &mut Self::Timers;
+}

@@ -1,0 +1,214 @@
+//! The table by itself: grouping, collisions, reading in parts.
+
+use std::ops::ControlFlow;
+
+use crate::engine::tables::group::{
+    CellRow, Drained, GroupHead, GroupSink, GroupTable, GroupVisitor, KeyedBatch, WindowContents,
+};
+use crate::engine::tables::group::{FiredPane, KeyCells};
+use crate::model::coder::Coder;
+use crate::model::ids::StageId;
+use crate::model::time::Timestamp;
+use crate::model::window::{Window, WindowFn};
+use crate::model::windowing::{AccumulationMode, OutputTime, Trigger, WindowingStrategy};
+use crate::store::memory::MemoryGroupTable;
+
+const STAGE: StageId = StageId(3);
+
+fn strategy() -> WindowingStrategy {
+    WindowingStrategy {
+        window_fn: WindowFn::Global,
+        needs_merge: false,
+        window_coder: Coder::GlobalWindow,
+        trigger: Trigger::Default,
+        accumulation: AccumulationMode::Discarding,
+        output_time: OutputTime::Earliest,
+        closing_always: false,
+        on_time_always: true,
+        allowed_lateness: 0,
+        environment: None,
+    }
+}
+
+/// Collects `key: values [lowest..highest]`, some at a time.
+#[derive(Default)]
+struct Collector {
+    groups: Vec<String>,
+    left: usize,
+}
+
+impl GroupSink for Collector {
+    fn begin(&mut self, head: GroupHead<'_>) {
+        let times = head
+            .timestamps
+            .map(|(lowest, highest)| format!(" {lowest}..{highest}"));
+        let key = String::from_utf8_lossy(head.key);
+        self.groups.push(format!(
+            "{key} ×{}{}:",
+            head.count,
+            times.unwrap_or_default()
+        ));
+        assert!(head.value_bytes >= head.count);
+    }
+
+    fn value(&mut self, value: &[u8]) {
+        let group = self.groups.last_mut().expect("a group");
+        *group += &format!(" {}", String::from_utf8_lossy(value));
+    }
+
+    fn end(&mut self) -> ControlFlow<()> {
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
+/// Pushes `key value time` elements, all with the same hash, and appends them.
+fn append(table: &mut MemoryGroupTable, hash: u64, elements: &[(&str, &str, i64)], floor: i64) {
+    let mut batch = KeyedBatch::new(&strategy());
+    for (key, value, time) in elements {
+        let timestamp = Timestamp::from_millis(*time);
+        batch.push(
+            &[Window::Global],
+            timestamp,
+            hash,
+            key.as_bytes(),
+            value.as_bytes(),
+        );
+    }
+    for run in batch.into_windows() {
+        table.append(STAGE, run, Timestamp::from_millis(floor));
+    }
+}
+
+fn drain(table: &mut MemoryGroupTable, groups: usize) -> (Vec<String>, Drained) {
+    let mut collector = Collector {
+        left: groups,
+        ..Collector::default()
+    };
+    let drained = table.drain(STAGE, &Window::Global, &mut collector);
+    (collector.groups, drained)
+}
+
+struct Contents(Option<WindowContents>);
+
+impl GroupVisitor for Contents {
+    fn window(&mut self, _: &Window, contents: WindowContents) {
+        self.0 = Some(contents);
+    }
+
+    fn key(&mut self, _: &mut KeyCells) {}
+
+    fn pane(&mut self, _: &FiredPane) {}
+}
+
+fn contents(table: &mut MemoryGroupTable) -> Option<WindowContents> {
+    let mut contents = Contents(None);
+    table.visit(STAGE, &mut contents);
+    contents.0
+}
+
+#[test]
+fn keys_with_the_same_hash_stay_apart() {
+    let mut table = MemoryGroupTable::default();
+    append(
+        &mut table,
+        5,
+        &[("a", "1", 1), ("b", "2", 2), ("a", "3", 3)],
+        0,
+    );
+    append(
+        &mut table,
+        5,
+        &[("c", "4", 4), ("a", "5", 5), ("b", "6", 6)],
+        0,
+    );
+    assert_eq!(
+        drain(&mut table, 9),
+        (
+            vec![
+                "a ×3 1..5: 1 3 5".into(),
+                "b ×2 2..6: 2 6".into(),
+                "c ×1 4..4: 4".into()
+            ],
+            Drained::Whole
+        )
+    );
+    assert_eq!(contents(&mut table), None);
+}
+
+#[test]
+fn groups_come_in_the_order_of_hashes_and_in_parts() {
+    let mut table = MemoryGroupTable::default();
+    let large = "x".repeat(2_000);
+    for (n, key) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
+        let hash = (5 - n as u64) << 60;
+        append(&mut table, hash, &[(key, "1", 7), (key, &large, 8)], 8);
+    }
+    let mut keys = Vec::new();
+    let mut count = 10;
+    loop {
+        let found = contents(&mut table).expect("a window");
+        assert_eq!(found.count, count);
+        assert_eq!(
+            found.min_timestamp,
+            (count > 0).then_some(Timestamp::from_millis(8))
+        );
+        let (groups, drained) = drain(&mut table, 1);
+        keys.extend(
+            groups
+                .iter()
+                .map(|group| group[..group.find(':').expect("a colon")].to_owned()),
+        );
+        if drained == Drained::Whole {
+            break;
+        }
+        count -= 2;
+    }
+    assert_eq!(
+        keys,
+        ["e", "d", "c", "b", "a"].map(|key| format!("{key} ×2 8..8"))
+    );
+}
+
+#[test]
+fn what_comes_while_reading_is_read_too() {
+    let mut table = MemoryGroupTable::default();
+    append(&mut table, 1, &[("a", "1", 1)], 0);
+    append(&mut table, 2 << 60, &[("b", "2", 1)], 0);
+    assert_eq!(drain(&mut table, 1).0, ["a ×1 1..1: 1"]);
+    append(&mut table, 1, &[("a", "3", 1)], 0);
+    let (groups, drained) = drain(&mut table, 9);
+    assert_eq!(groups, ["b ×1 1..1: 2", "a ×1 1..1: 3"]);
+    assert_eq!(drained, Drained::Whole);
+}
+
+#[test]
+fn cells_of_keys_with_the_same_hash_stay_apart() {
+    let mut table = MemoryGroupTable::default();
+    let mut change = |key: &str, add: bool| {
+        table.with_key(STAGE, 9, key.as_bytes(), |cells| {
+            assert_eq!(cells.key, key.as_bytes());
+            let before = cells.rows.len();
+            if add {
+                cells.rows.push(CellRow::new(Window::Global));
+            } else {
+                cells.rows.clear();
+            }
+            before
+        })
+    };
+    assert_eq!(change("a", true), 0);
+    assert_eq!(change("b", true), 0);
+    assert_eq!(change("a", true), 1);
+    assert_eq!(change("b", true), 1);
+    assert_eq!(change("a", false), 2);
+    assert_eq!(change("b", true), 2);
+    assert_eq!(change("a", true), 0);
+    assert_eq!(change("b", false), 3);
+    assert_eq!(change("b", false), 0);
+    assert_eq!(change("a", false), 1);
+}

@@ -1,0 +1,188 @@
+//! The elements of one window: as they came, until the window is read.
+
+use crate::engine::tables::group::{
+    Arena, Drained, Entry, GroupSink, Piece, RANGES, RangeLists, Record, WindowContents,
+    WindowEntries, WindowRun,
+};
+use crate::model::time::Timestamp;
+use crate::store::memory::group::range_reader::RangeReader;
+
+/// A window that collects, and is then drained one hash range after the other.
+#[derive(Debug, Default)]
+pub(super) struct WindowBuffer {
+    small: Small,
+    pieces: Pieces,
+    entries: RangeLists,
+    /// The hash range that is being read.
+    reader: Option<RangeReader>,
+    /// The next hash range to be read.
+    range: usize,
+}
+
+/// All arena pieces; those that nothing points into any more are gone.
+#[derive(Debug, Default)]
+pub(super) struct Pieces(Vec<Option<FlooredPiece>>);
+
+/// A piece with what its elements' timestamps must reach to count.
+#[derive(Debug)]
+struct FlooredPiece {
+    piece: Piece,
+    floor: Timestamp,
+}
+
+/// The small elements of small batches: copied together, as reading them where they are would take
+/// longer.
+#[derive(Debug, Default)]
+struct Small {
+    arena: Option<Arena>,
+    entries: WindowEntries,
+}
+
+impl WindowBuffer {
+    /// Adds elements. What comes while the window is being read is read in another round.
+    pub(super) fn append(&mut self, run: WindowRun, floor: Timestamp) {
+        if let Some(entries) = run.entries.few()
+            && !run.overlapping
+            && are_small(&run.pieces, entries)
+        {
+            self.small.append(&run.pieces, entries, floor);
+        } else {
+            self.append_pieces(run.pieces, run.entries, floor);
+        }
+    }
+
+    pub(super) fn drain(&mut self, sink: &mut impl GroupSink) -> Drained {
+        self.seal();
+        loop {
+            if let Some(reader) = &mut self.reader {
+                if reader.read(&self.pieces, sink).is_break() {
+                    let more = !reader.unread().is_empty() || !self.entries.is_empty();
+                    return if more {
+                        Drained::Partly
+                    } else {
+                        Drained::Whole
+                    };
+                }
+                let done = reader.range();
+                self.reader = None;
+                if self.entries.is_empty_in(done) {
+                    self.pieces.free(done);
+                }
+            }
+            if self.range == RANGES {
+                if self.entries.is_empty() {
+                    return Drained::Whole;
+                }
+                self.range = 0;
+            }
+            let list = self.entries.take(self.range);
+            self.reader = Some(RangeReader::new(self.range, list));
+            self.range += 1;
+        }
+    }
+
+    pub(super) fn contents(&mut self) -> WindowContents {
+        self.seal();
+        let unread = self.reader.iter().flat_map(RangeReader::unread);
+        let mut contents = WindowContents {
+            count: 0,
+            bytes: 0,
+            min_timestamp: None,
+        };
+        for entry in unread.copied().chain(self.entries.iter()) {
+            let (record, counts) = self.pieces.read(entry.piece, entry.offset);
+            contents.count += 1;
+            contents.bytes += record.key.len() + record.value.len() + size_of::<u64>();
+            if counts {
+                let lowest = contents.min_timestamp.unwrap_or(Timestamp::MAX);
+                contents.min_timestamp = Some(lowest.min(record.timestamp));
+            }
+        }
+        contents
+    }
+
+    /// Makes pieces of the small elements.
+    fn seal(&mut self) {
+        let Small { arena, entries } = std::mem::take(&mut self.small);
+        if let Some(arena) = arena {
+            let pieces = arena.freeze().into_iter().map(Some).collect();
+            self.append_pieces(pieces, entries, SMALL_FLOOR);
+        }
+    }
+
+    fn append_pieces(
+        &mut self,
+        pieces: Vec<Option<Piece>>,
+        entries: WindowEntries,
+        floor: Timestamp,
+    ) {
+        let first_piece = self.pieces.0.len() as u32;
+        let floored = |piece| FlooredPiece { piece, floor };
+        self.pieces
+            .0
+            .extend(pieces.into_iter().map(|piece| piece.map(floored)));
+        self.entries.append(entries, first_piece);
+    }
+}
+
+impl Small {
+    fn append(&mut self, pieces: &[Option<Piece>], entries: &[Entry], floor: Timestamp) {
+        for entry in entries {
+            let Some(piece) = &pieces[entry.location.piece as usize] else {
+                continue;
+            };
+            let record = piece.record(entry.location.offset);
+            let counts = record.timestamp >= floor;
+            let timestamp = if counts {
+                record.timestamp
+            } else {
+                Timestamp::MIN
+            };
+            let arena = self
+                .arena
+                .get_or_insert_with(|| Arena::new(piece.has_timestamps()));
+            let location = arena.push(entry.hash, timestamp, record.key, record.value);
+            let hash = entry.hash;
+            self.entries.push(Entry { hash, location });
+        }
+    }
+}
+
+fn are_small(pieces: &[Option<Piece>], entries: &[Entry]) -> bool {
+    let bytes: usize = pieces.iter().flatten().map(Piece::len).sum();
+    bytes / entries.len().max(1) < SMALL
+}
+
+impl Pieces {
+    /// The element there, and whether its timestamp counts.
+    #[inline]
+    pub(super) fn read(&self, piece: u32, offset: u32) -> (Record<'_>, bool) {
+        let piece = self.0[piece as usize].as_ref();
+        debug_assert!(piece.is_some(), "a piece stays while entries point into it");
+        match piece {
+            Some(floored) => {
+                let record = floored.piece.record(offset);
+                let counts = floored.piece.has_timestamps() && record.timestamp >= floored.floor;
+                (record, counts)
+            }
+            None => (Record::EMPTY, false),
+        }
+    }
+
+    /// Frees what holds nothing but a range that has been read.
+    fn free(&mut self, range: usize) {
+        for piece in &mut self.0 {
+            if piece
+                .as_ref()
+                .is_some_and(|piece| piece.piece.range() == Some(range))
+            {
+                *piece = None;
+            }
+        }
+    }
+}
+
+/// Elements below this size on average are copied together.
+const SMALL: usize = 256;
+/// Timestamps that do not count are the lowest there is, once copied.
+const SMALL_FLOOR: Timestamp = Timestamp::MIN.plus(1);

@@ -1,0 +1,53 @@
+//! Tables in memory: nothing survives the process.
+
+mod dedup;
+pub mod group;
+mod side_input;
+mod timer;
+mod user_state;
+
+use crate::engine::tables::Tables;
+
+pub use dedup::MemoryDedup;
+pub use group::MemoryGroupTable;
+pub use side_input::MemorySideInputs;
+pub use timer::MemoryTimers;
+pub use user_state::MemoryUserState;
+
+/// All tables of one lane, in memory.
+#[derive(Debug, Default)]
+pub struct MemoryTables {
+    side_inputs: MemorySideInputs,
+    dedup: MemoryDedup,
+    groups: MemoryGroupTable,
+    user_state: MemoryUserState,
+    timers: MemoryTimers,
+}
+
+impl Tables for MemoryTables {
+    type SideInputs = MemorySideInputs;
+    type Dedup = MemoryDedup;
+    type Groups = MemoryGroupTable;
+    type UserState = MemoryUserState;
+    type Timers = MemoryTimers;
+
+    fn side_inputs(&mut self) -> &mut MemorySideInputs {
+        &mut self.side_inputs
+    }
+
+    fn dedup(&mut self) -> &mut MemoryDedup {
+        &mut self.dedup
+    }
+
+    fn groups(&mut self) -> &mut MemoryGroupTable {
+        &mut self.groups
+    }
+
+    fn user_state(&mut self) -> &mut MemoryUserState {
+        &mut self.user_state
+    }
+
+    fn timers(&mut self) -> &mut MemoryTimers {
+        &mut self.timers
+    }
+}

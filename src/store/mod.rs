@@ -1,0 +1,3 @@
+//! State behind the engine's table traits.
+
+pub mod memory;
