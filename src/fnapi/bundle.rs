@@ -1,0 +1,124 @@
+//! A bundle that a harness is running: which of its outputs have ended.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::fnapi::events::BundleResult;
+use crate::fnapi::metrics::RawMetrics;
+use crate::fnapi::shape::Shape;
+use crate::model::BundleId;
+
+/// One running bundle.
+///
+/// Its lock is held while its data, timers and state requests are delivered, so that none comes after its end.
+pub(crate) struct RunningBundle {
+    pub(crate) id: BundleId,
+    pub(crate) shape: Arc<Shape>,
+    progress: Mutex<Completion>,
+}
+
+/// What the harness reported at the end of a bundle that went well.
+pub(crate) type Response = (BundleResult, RawMetrics);
+
+/// Where a message leaves its bundle.
+pub(crate) enum Step {
+    /// More is to come, or the bundle had ended before.
+    Going,
+    /// Response and all ends of output are there.
+    Complete(Response),
+}
+
+struct Completion {
+    ended: bool,
+    /// By [`Shape::sink_end`] and [`Shape::timer_end`].
+    open: Vec<bool>,
+    response: Option<Response>,
+    state_requests: usize,
+}
+
+impl RunningBundle {
+    pub(crate) fn new(id: BundleId, shape: Arc<Shape>) -> Self {
+        let open = vec![true; shape.output_ends()];
+        Self {
+            id,
+            shape,
+            progress: Mutex::new(Completion {
+                ended: false,
+                open,
+                response: None,
+                state_requests: 0,
+            }),
+        }
+    }
+
+    /// Delivers something of the bundle, unless it has ended.
+    pub(crate) fn deliver(&self, deliver: impl FnOnce()) {
+        let completion = self.progress.lock();
+        if !completion.ended {
+            deliver();
+        }
+    }
+
+    /// Delivers a state request, unless the bundle has ended; says whether it did.
+    pub(crate) fn deliver_state(&self, deliver: impl FnOnce()) -> bool {
+        let mut completion = self.progress.lock();
+        if completion.ended {
+            return false;
+        }
+        completion.state_requests += 1;
+        deliver();
+        true
+    }
+
+    /// Notes an answer to a state request; `false` when the bundle no longer counts them.
+    pub(crate) fn state_answered(&self) -> bool {
+        let mut completion = self.progress.lock();
+        if completion.ended || completion.state_requests == 0 {
+            return false;
+        }
+        completion.state_requests -= 1;
+        true
+    }
+
+    /// Notes that an output stream has ended.
+    pub(crate) fn output_ended(&self, end: usize) -> Step {
+        let mut completion = self.progress.lock();
+        if let Some(open) = completion.open.get_mut(end) {
+            *open = false;
+        }
+        completion.step()
+    }
+
+    /// Notes the response.
+    pub(crate) fn responded(&self, response: Response) -> Step {
+        let mut completion = self.progress.lock();
+        completion.response = Some(response);
+        completion.step()
+    }
+
+    /// Ends the bundle before its time; `false` when it had ended. The number is of unanswered state requests.
+    pub(crate) fn abort(&self) -> Option<usize> {
+        let mut completion = self.progress.lock();
+        if completion.ended {
+            return None;
+        }
+        completion.ended = true;
+        Some(std::mem::take(&mut completion.state_requests))
+    }
+}
+
+impl Completion {
+    fn step(&mut self) -> Step {
+        if self.ended || self.open.contains(&true) {
+            return Step::Going;
+        }
+        match self.response.take() {
+            None => Step::Going,
+            Some(response) => {
+                self.ended = true;
+                Step::Complete(response)
+            }
+        }
+    }
+}
