@@ -1,0 +1,3 @@
+//! Native sources and sinks.
+
+pub mod pubsub;
