@@ -1,0 +1,10 @@
+//! The commands of the binary.
+
+pub mod demo;
+pub mod explain;
+pub mod pubsub_emulator;
+mod run;
+pub mod serve;
+pub mod server;
+
+pub use run::run;

@@ -1,0 +1,275 @@
+//! Runs jobs: plans, starts what they need, waits for the end, stops everything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+use crate::engine::{self, Event};
+use crate::job::execution::{Execution, LaneInput, Outcome, Parts};
+use crate::job::harnesses::{self, Harnesses, Hosting};
+use crate::job::lane_thread::LaneThread;
+use crate::job::messages::Importance;
+use crate::job::options::Settings;
+use crate::job::record::JobRecord;
+use crate::job::runner::{BoxFuture, PrepareError, Runner};
+use crate::job::sources::{PubsubHosting, Sources};
+use crate::model::stage::{StageGraph, StageKind};
+use crate::model::{EnvironmentId, JobState, LaneId};
+use crate::plan::{self, Plan};
+use crate::proto::pipeline::Pipeline;
+
+/// How long the last metrics of a job may take.
+const METRICS_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long harnesses and sources may take to stop.
+const STOP_WITHIN: Duration = Duration::from_secs(4);
+
+/// Runs jobs in this process.
+pub struct Driver {
+    hosting: Hosting,
+    pubsub: PubsubHosting,
+    lanes: u32,
+}
+
+impl Driver {
+    /// A driver whose jobs have `lanes` engine threads each.
+    pub fn new(hosting: Hosting, pubsub: PubsubHosting, lanes: u32) -> Self {
+        Self {
+            hosting,
+            pubsub,
+            lanes: lanes.max(1),
+        }
+    }
+
+    fn plan(&self, pipeline: &Pipeline, settings: &Settings) -> Result<Plan, plan::Error> {
+        let plan_settings = plan::Settings {
+            endpoint: self.hosting.address.clone(),
+            experiments: settings.experiments.clone(),
+            options: settings.values().clone(),
+        };
+        plan::build(pipeline, &plan_settings)
+    }
+}
+
+impl Runner for Driver {
+    fn check(&self, pipeline: &Pipeline, settings: &Settings) -> Result<(), PrepareError> {
+        match self.plan(pipeline, settings) {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind == plan::ErrorKind::Unsupported => {
+                Err(PrepareError::Unsupported(error.to_string()))
+            }
+            Err(error) => Err(PrepareError::Invalid(error.to_string())),
+        }
+    }
+
+    fn run(&self, job: Arc<JobRecord>) -> BoxFuture {
+        let planned = self.plan(job.pipeline(), job.settings());
+        let hosting = self.hosting.clone();
+        let pubsub = self.pubsub.clone();
+        let lanes = self.lanes;
+        Box::pin(async move {
+            match planned {
+                Ok(plan) => run(job, plan, hosting, pubsub, lanes).await,
+                Err(error) => job.fail(error.to_string()),
+            }
+        })
+    }
+}
+
+/// Runs one job to its end.
+async fn run(job: Arc<JobRecord>, plan: Plan, hosting: Hosting, pubsub: PubsubHosting, lanes: u32) {
+    let mut cancel = job.cancel_requested();
+    let opened = tokio::select! {
+        opened = Sources::open(&plan.graph, &job, &pubsub) => opened,
+        () = told(&mut cancel) => {
+            job.set_state(JobState::Cancelled);
+            return;
+        }
+    };
+    let ended = match opened {
+        Ok(sources) => execute(&job, plan, hosting, sources, lanes).await,
+        Err(error) => Ended::Failed(error),
+    };
+    match ended {
+        Ended::Done => {
+            job.set_state(JobState::Done);
+        }
+        Ended::Failed(reason) => job.fail(reason),
+        Ended::Cancelled => {
+            job.set_state(JobState::Cancelled);
+        }
+    }
+}
+
+/// Resolves when the answer turns to yes; never, when nobody can say so any more.
+async fn told(wish: &mut watch::Receiver<bool>) {
+    if wish.wait_for(|yes| *yes).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+enum Ended {
+    Done,
+    Failed(String),
+    Cancelled,
+}
+
+async fn execute(
+    job: &Arc<JobRecord>,
+    plan: Plan,
+    hosting: Hosting,
+    sources: Sources,
+    lanes: u32,
+) -> Ended {
+    let streaming = is_streaming(&plan.graph);
+    let parallelism = parallelism(&plan, job.settings(), hosting.cores);
+    let settings = engine_settings(job.settings(), streaming, &parallelism, lanes);
+    let (outcome_sender, mut outcome) = mpsc::unbounded_channel();
+    let (senders, receivers): (Vec<_>, Vec<_>) =
+        (0..lanes).map(|_| crossbeam_channel::unbounded()).unzip();
+    let execution = Arc::new(Execution::new(Parts {
+        record: Arc::clone(job),
+        plan,
+        lanes: senders,
+        parallelism,
+        readers: sources.readers(),
+        publishers: sources.publishers(),
+        outcome: outcome_sender,
+    }));
+    // Dropped on every way out, a cancelled future included: the lanes' threads end.
+    let _stop = StopLanes(Arc::clone(&execution));
+    for (id, input) in (0..).map(LaneId).zip(receivers) {
+        let thread = LaneThread::spawn(id, settings.clone(), Arc::clone(&execution), input);
+        if let Err(error) = thread {
+            return Ended::Failed(format!("no thread for {id}: {error}"));
+        }
+    }
+    let (harnesses, lost) = Harnesses::new(hosting, Arc::clone(&execution));
+    job.set_state(JobState::Running);
+    let mut cancel = job.cancel_requested();
+    let ended = tokio::select! {
+        ended = drive(&execution, &harnesses, &sources, &mut outcome) => ended,
+        reason = harnesses.replace_lost(lost) => Ended::Failed(reason),
+        () = told(&mut cancel) => {
+            job.set_state(JobState::Cancelling);
+            Ended::Cancelled
+        }
+    };
+    let stopped = async { tokio::join!(sources.close(), harnesses.stop()) };
+    if tokio::time::timeout(STOP_WITHIN, stopped).await.is_err() {
+        tracing::warn!(job = %job.id(), "harnesses or sources did not stop in time");
+    }
+    ended
+}
+
+/// Starts harnesses and lanes, and waits for what comes of it.
+async fn drive(
+    execution: &Arc<Execution>,
+    harnesses: &Arc<Harnesses>,
+    sources: &Sources,
+    outcome: &mut mpsc::UnboundedReceiver<Outcome>,
+) -> Ended {
+    let starts = used_environments(&execution.graph)
+        .into_iter()
+        .flat_map(|environment| {
+            let count = workers(execution.record.settings());
+            (0..count).map(move |_| harnesses.start(environment))
+        });
+    if let Err(error) = futures_util::future::try_join_all(starts).await {
+        return Ended::Failed(error);
+    }
+    execution.broadcast(|| Event::Start);
+    sources.start(execution);
+    match outcome.recv().await {
+        Some(Outcome::Done) | None => {
+            await_metrics(execution).await;
+            Ended::Done
+        }
+        Some(Outcome::Failed(reason)) => Ended::Failed(reason),
+    }
+}
+
+/// Waits for metrics of committed bundles that the harnesses have still to explain.
+async fn await_metrics(execution: &Execution) {
+    let settled = async {
+        while execution.awaits_metrics() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    if tokio::time::timeout(METRICS_WITHIN, settled).await.is_err() {
+        let text = "the last metrics did not come in time; counters may be too low";
+        execution.record.message(Importance::Warning, text);
+    }
+}
+
+struct StopLanes(Arc<Execution>);
+
+impl Drop for StopLanes {
+    fn drop(&mut self) {
+        for lane in &self.0.lanes {
+            let _ = lane.send(LaneInput::Stop);
+        }
+    }
+}
+
+/// A job is a streaming one when some PCollection has no end.
+fn is_streaming(graph: &StageGraph) -> bool {
+    graph
+        .pcollections
+        .iter()
+        .any(|pcollection| !pcollection.bounded)
+}
+
+fn used_environments(graph: &StageGraph) -> Vec<EnvironmentId> {
+    let mut used: Vec<EnvironmentId> = graph
+        .stages
+        .iter()
+        .filter_map(|stage| match &stage.kind {
+            StageKind::Executable(executable) => Some(executable.environment),
+            _ => None,
+        })
+        .collect();
+    used.sort_unstable();
+    used.dedup();
+    used
+}
+
+fn workers(settings: &Settings) -> u32 {
+    settings.sdk_worker_parallelism.unwrap_or(1).clamp(1, 256)
+}
+
+fn parallelism(plan: &Plan, settings: &Settings, cores: u32) -> Vec<u32> {
+    let workers = workers(settings);
+    let of = |capabilities: &[String]| {
+        if harnesses::is_multi_core(capabilities) {
+            workers * cores
+        } else {
+            workers
+        }
+    };
+    plan.environments
+        .iter()
+        .map(|(_, environment)| of(&environment.capabilities))
+        .collect()
+}
+
+fn engine_settings(
+    settings: &Settings,
+    streaming: bool,
+    parallelism: &[u32],
+    lanes: u32,
+) -> engine::Settings {
+    let defaults = engine::Settings::default();
+    let attempts_max = match settings.max_bundle_retries {
+        Some(retries) => Some(retries.saturating_add(1)),
+        None if streaming => None,
+        None => defaults.attempts_max,
+    };
+    engine::Settings {
+        attempts_max,
+        parallelism: parallelism.to_vec(),
+        lanes,
+        ..defaults
+    }
+}

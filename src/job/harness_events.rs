@@ -1,0 +1,146 @@
+//! What a harness sends, as events for the lanes and messages for the client.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::engine::Event;
+use crate::fnapi::{
+    BundleResult, Credit, HarnessEvents, LogEntry, Progress, ReportedMetric, Severity,
+};
+use crate::job::execution::Execution;
+use crate::job::harnesses::Lost;
+use crate::job::messages::Importance;
+use crate::model::{BundleId, SplitOutcome, StateKey, StateRequest, WorkerId};
+
+/// Hears one harness of one job.
+pub struct FromHarness {
+    pub worker: WorkerId,
+    pub execution: Arc<Execution>,
+    /// Tells who replaces lost harnesses.
+    pub lost: tokio::sync::mpsc::UnboundedSender<Lost>,
+}
+
+impl HarnessEvents for FromHarness {
+    fn data(&self, bundle: BundleId, transform: &str, data: Bytes, credit: Credit) {
+        let event = match self.execution.sink_output(transform) {
+            Some(output) => Event::Data {
+                bundle,
+                output,
+                bytes: data,
+            },
+            None => Event::Failed {
+                bundle,
+                failure: format!("the harness sent data for the unknown sink {transform}"),
+            },
+        };
+        self.execution.send_about(bundle, event, credit);
+    }
+
+    fn timers(&self, bundle: BundleId, transform: &str, family: &str, data: Bytes, credit: Credit) {
+        let event = Event::Timers {
+            bundle,
+            transform: transform.to_owned(),
+            family: family.to_owned(),
+            bytes: data,
+        };
+        self.execution.send_about(bundle, event, credit);
+    }
+
+    fn finished(&self, bundle: BundleId, result: Result<BundleResult, String>) {
+        let event = match result {
+            Ok(BundleResult {
+                residuals,
+                requires_finalization,
+            }) => Event::Finished {
+                bundle,
+                residuals,
+                finalize: requires_finalization,
+            },
+            Err(failure) => Event::Failed { bundle, failure },
+        };
+        self.execution.send_about(bundle, event, Credit::default());
+    }
+
+    fn metrics(&self, bundle: BundleId, metrics: Vec<ReportedMetric>) {
+        self.execution.metrics_reported(bundle, metrics);
+    }
+
+    fn split(&self, bundle: BundleId, result: Result<SplitOutcome, String>) {
+        // A harness that does not know the bundle any more has not split it.
+        let outcome = result.unwrap_or_default();
+        self.execution
+            .send_about(bundle, Event::Split { bundle, outcome }, Credit::default());
+    }
+
+    fn progress(&self, bundle: BundleId, result: Result<Progress, String>) {
+        if let Ok(progress) = result {
+            let metrics = self.execution.record.metrics();
+            metrics.progress(bundle, progress.metrics);
+        }
+    }
+
+    fn finalized(&self, bundle: BundleId, result: Result<(), String>) {
+        if let Err(error) = result {
+            self.execution.record.message(
+                Importance::Warning,
+                format!("the finalizers of {bundle} failed: {error}"),
+            );
+        }
+    }
+
+    fn state(&self, bundle: BundleId, request: StateRequest) {
+        let worker = self.worker;
+        let global = is_global(&request.key);
+        let event = Event::State {
+            bundle,
+            worker,
+            request,
+        };
+        if global {
+            self.execution
+                .send(crate::engine::routing::GLOBAL_LANE, event);
+        } else {
+            self.execution.send_about(bundle, event, Credit::default());
+        }
+    }
+
+    fn harness_metrics(&self, _: Vec<ReportedMetric>) {}
+
+    fn log(&self, entry: LogEntry) {
+        let importance = match entry.severity {
+            Severity::Unspecified | Severity::Trace | Severity::Debug => Importance::Debug,
+            Severity::Info | Severity::Notice => Importance::Detailed,
+            Severity::Warn => Importance::Warning,
+            // An ERROR message is what clients show for a failed job; a log line is not one yet.
+            Severity::Error | Severity::Critical => Importance::Warning,
+        };
+        let mut text = entry.message;
+        if !entry.trace.is_empty() {
+            text.push('\n');
+            text.push_str(&entry.trace);
+        }
+        let name = self.execution.user_name(&entry.transform);
+        self.execution.record.message_about(importance, text, name);
+    }
+
+    fn lost(&self, reason: String) {
+        if let Some(environment) = self.execution.lose(self.worker, &reason) {
+            let _ = self.lost.send(Lost {
+                environment,
+                reason,
+            });
+        }
+    }
+}
+
+/// Side inputs belong to the whole job rather than to the bundle's lane.
+fn is_global(key: &StateKey) -> bool {
+    matches!(
+        key,
+        StateKey::IterableSideInput { .. }
+            | StateKey::MultimapSideInput { .. }
+            | StateKey::MultimapKeysSideInput { .. }
+            | StateKey::MultimapKeysValuesSideInput { .. }
+    )
+}

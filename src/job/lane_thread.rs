@@ -1,0 +1,243 @@
+//! A lane's thread: feeds the engine events and does what it asks for.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+
+use crate::engine::{Action, Event, Lane, Settings, StartBundle};
+use crate::fnapi;
+use crate::job::execution::{Execution, LaneInput, Outcome};
+use crate::job::messages::Importance;
+use crate::job::perform;
+use crate::model::stage::StageKind;
+use crate::model::{LaneId, Timestamp};
+use crate::store::memory::MemoryTables;
+use crate::telemetry::clock;
+
+/// Most events that a lane takes before it settles.
+const BATCH_MAX: usize = 256;
+
+/// One lane with its tables and its channel.
+pub struct LaneThread {
+    id: LaneId,
+    lane: Lane,
+    tables: MemoryTables,
+    execution: Arc<Execution>,
+    input: Receiver<LaneInput>,
+    /// Answers to actions that were there at once.
+    answers: VecDeque<Event>,
+}
+
+impl LaneThread {
+    /// Starts the thread of a lane; it ends with [`LaneInput::Stop`].
+    ///
+    /// # Errors
+    ///
+    /// When the system has no thread left.
+    pub fn spawn(
+        id: LaneId,
+        settings: Settings,
+        execution: Arc<Execution>,
+        input: Receiver<LaneInput>,
+    ) -> std::io::Result<std::thread::JoinHandle<()>> {
+        let thread = std::thread::Builder::new().name(format!("tidemill-{id}"));
+        thread.spawn(move || {
+            let graph = Arc::clone(&execution.graph);
+            let lane = Lane::new(id, graph, settings);
+            let tables = MemoryTables::default();
+            Self {
+                id,
+                lane,
+                tables,
+                execution,
+                input,
+                answers: VecDeque::new(),
+            }
+            .run();
+        })
+    }
+
+    fn run(mut self) {
+        while self.take_batch() {
+            self.lane.settle(now());
+            self.perform_all();
+        }
+    }
+
+    /// Waits for events and feeds what is there; `false` when the thread is to end.
+    fn take_batch(&mut self) -> bool {
+        let mut taken = 0;
+        while let Some(event) = self.answers.pop_front() {
+            self.lane.handle(now(), event, &mut self.tables);
+            taken += 1;
+        }
+        let first = if taken > 0 {
+            self.input.try_recv().ok()
+        } else {
+            match self.wait() {
+                Waited::Input(input) => Some(input),
+                Waited::Due => {
+                    self.lane.handle(now(), Event::Tick, &mut self.tables);
+                    // Whatever asks to be woken again at once must not keep the lane from its input.
+                    self.input.try_recv().ok()
+                }
+                Waited::Closed => return false,
+            }
+        };
+        let mut next = first;
+        while let Some(input) = next {
+            match input {
+                LaneInput::Stop => return false,
+                LaneInput::Event(event, credit) => {
+                    self.lane.handle(now(), event, &mut self.tables);
+                    drop(credit);
+                }
+            }
+            taken += 1;
+            next = if taken < BATCH_MAX {
+                self.input.try_recv().ok()
+            } else {
+                None
+            };
+        }
+        true
+    }
+
+    fn wait(&self) -> Waited {
+        let Some(due) = self.lane.next_wakeup() else {
+            return self.input.recv().map_or(Waited::Closed, Waited::Input);
+        };
+        let pause = due.millis().saturating_sub(now().millis());
+        let Ok(pause @ 1..) = u64::try_from(pause) else {
+            return Waited::Due;
+        };
+        match self.input.recv_timeout(Duration::from_millis(pause)) {
+            Ok(input) => Waited::Input(input),
+            Err(RecvTimeoutError::Timeout) => Waited::Due,
+            Err(RecvTimeoutError::Disconnected) => Waited::Closed,
+        }
+    }
+
+    fn perform_all(&mut self) {
+        while let Some(action) = self.lane.poll_action() {
+            if let Some(answer) = self.perform(action) {
+                self.answers.push_back(answer);
+            }
+        }
+    }
+
+    /// Does one thing; returns the event that answers it at once.
+    fn perform(&self, action: Action) -> Option<Event> {
+        let execution = &self.execution;
+        match action {
+            Action::RequestSlot { environment } => {
+                let worker = execution.slots.request(environment, self.id)?;
+                return Some(Event::Granted {
+                    environment,
+                    worker,
+                });
+            }
+            Action::ReturnSlot {
+                environment,
+                worker,
+            } => {
+                let grant = execution.slots.release(environment, worker);
+                execution.grant(environment, grant);
+            }
+            Action::StartBundle(start) => return self.start_bundle(start),
+            Action::Publish {
+                bundle,
+                stage,
+                chunks,
+            } => {
+                perform::publish(execution, bundle, stage, chunks);
+            }
+            Action::SplitBundle(split) => return perform::split(execution, split),
+            Action::ReplyState {
+                bundle,
+                worker,
+                request,
+                reply,
+            } => {
+                execution
+                    .harness(worker)?
+                    .reply_state(bundle, &request, reply);
+            }
+            Action::Deliver { lane, delivery } => {
+                execution.send(lane, Event::Delivered(delivery));
+            }
+            Action::Report(watermarks) => execution.report_watermarks(self.id, &watermarks),
+            Action::Release(release) => perform::release(execution, release),
+            Action::Retrying {
+                stage,
+                failure,
+                attempt,
+            } => {
+                let name = execution.stage_name(stage);
+                execution.record.message(
+                    Importance::Warning,
+                    format!("try {attempt} of a bundle of {name} failed: {failure}"),
+                );
+            }
+            Action::Fail { stage, failure } => {
+                let text = execution.failure_text(stage, &failure);
+                let _ = execution.outcome.send(Outcome::Failed(text));
+            }
+        }
+        None
+    }
+
+    fn start_bundle(&self, start: StartBundle) -> Option<Event> {
+        let StartBundle {
+            bundle,
+            stage,
+            worker,
+            input,
+            timers,
+        } = start;
+        let StageKind::Executable(executable) = &self.execution.graph.stages[stage.index()].kind
+        else {
+            return Some(Event::Failed {
+                bundle,
+                failure: "the stage runs in no harness".into(),
+            });
+        };
+        let Some(harness) = self.execution.harness(worker) else {
+            let failure = "the SDK harness was lost before the bundle started".to_owned();
+            return Some(Event::Failed { bundle, failure });
+        };
+        let pieces: Vec<Bytes> = input.into_iter().map(|chunk| chunk.bytes).collect();
+        harness.start_bundle(fnapi::StartBundle {
+            bundle,
+            descriptor: executable.descriptor.clone(),
+            cache_tokens: Vec::new(),
+            inputs: vec![(executable.source.clone(), pieces)],
+            timers: timers
+                .into_iter()
+                .map(|(family, timers)| fnapi::TimerInput {
+                    transform: executable.timer_families[family].transform.clone(),
+                    family: executable.timer_families[family].family.clone(),
+                    pieces: vec![timers],
+                })
+                .collect(),
+        });
+        None
+    }
+}
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "moved once per event; a box would cost more"
+)]
+enum Waited {
+    Input(LaneInput),
+    Due,
+    Closed,
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_millis(clock::unix_millis())
+}

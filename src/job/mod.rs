@@ -1,0 +1,26 @@
+//! Runs one job: the only place where engine, store, harnesses and sources meet.
+
+pub mod driver;
+mod execution;
+mod harness_events;
+mod harnesses;
+mod lane_thread;
+pub mod messages;
+pub mod metrics;
+pub mod options;
+mod perform;
+pub mod record;
+pub mod registry;
+pub mod runner;
+mod slots;
+mod sources;
+
+pub use driver::Driver;
+pub use harnesses::Hosting;
+pub use messages::{Importance, JobEvent, Message};
+pub use metrics::Metrics;
+pub use options::Settings;
+pub use record::JobRecord;
+pub use registry::Registry;
+pub use runner::{PrepareError, Runner};
+pub use sources::PubsubHosting;

@@ -1,0 +1,7 @@
+//! The `tidemill` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tidemill::cli::run()
+}
