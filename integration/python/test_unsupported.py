@@ -7,11 +7,10 @@ it has left.
 import apache_beam as beam
 import grpc
 import pytest
-from apache_beam.coders import BytesCoder, StrUtf8Coder
+from apache_beam.coders import BytesCoder
 from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
-from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms import trigger, userstate, window
 
 import expected
@@ -123,13 +122,6 @@ def leaf(urn, payload=b""):
     return lambda pipeline: keyed(pipeline) | "OnlyTheRunner" >> Leaf()
 
 
-def test_stream(pipeline):
-    """A scripted source."""
-    return pipeline | TestStream(coder=StrUtf8Coder()).add_elements(["a"])
-
-
-test_stream.__test__ = False
-
 BUILDERS = {
     "bag_state": lambda pipeline: keyed(pipeline) | "Own" >> beam.ParDo(WithState()),
     "event_time_timer": lambda pipeline: keyed(pipeline) | "Own" >> beam.ParDo(WithEventTimer()),
@@ -143,7 +135,6 @@ BUILDERS = {
     "trigger_early": windowed(
         window.FixedWindows(10), trigger=trigger.AfterWatermark(early=trigger.AfterCount(1)),
         accumulation_mode=trigger.AccumulationMode.ACCUMULATING),
-    "test_stream": test_stream,
     "read": leaf(common_urns.deprecated_primitives.READ.urn,
                  beam_runner_api_pb2.ReadPayload().SerializeToString()),
     "executable_stage": leaf("beam:runner:executable_stage:v1"),

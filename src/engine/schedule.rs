@@ -56,7 +56,7 @@ impl Lane {
     }
 
     /// About how many bundles the stage's waiting work makes.
-    fn formable_bundles(&self, now: Timestamp, stage: StageId) -> u32 {
+    pub(super) fn formable_bundles(&self, now: Timestamp, stage: StageId) -> u32 {
         let state = &self.stages[stage.index()];
         let drawn = state
             .draws_on

@@ -25,19 +25,7 @@ impl Lane {
                 .by_environment
                 .values()
                 .flatten()
-                .all(|stage| !self.can_form(*stage))
-    }
-
-    fn can_form(&self, stage: StageId) -> bool {
-        let state = &self.stages[stage.index()];
-        let drawn = state
-            .draws_on
-            .is_some_and(|from| self.stages[from.index()].has_output());
-        let keyed = state
-            .keyed
-            .as_ref()
-            .is_some_and(|keyed| keyed.queue.has_ready());
-        drawn || keyed || state.queue.has_ready()
+                .all(|stage| self.formable_bundles(now, *stage) == 0)
     }
 
     /// Does one step.

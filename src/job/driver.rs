@@ -122,7 +122,10 @@ async fn execute(
     sources: Sources,
     lanes: u32,
 ) -> Ended {
-    let streaming = is_streaming(&plan.graph);
+    let scripted = plan.graph.script.is_some();
+    let lanes = if scripted { 1 } else { lanes };
+    // A TestStream is a test: it has to end, also where user code keeps failing.
+    let streaming = is_streaming(&plan.graph) && !scripted;
     let parallelism = parallelism(&plan, job.settings(), hosting.cores);
     let settings = engine_settings(job.settings(), streaming, &parallelism, lanes);
     let (outcome_sender, mut outcome) = mpsc::unbounded_channel();

@@ -12,6 +12,7 @@ use crate::fnapi;
 use crate::job::execution::{Execution, LaneInput, Outcome};
 use crate::job::messages::Importance;
 use crate::job::perform;
+use crate::job::script::Player;
 use crate::model::stage::StageKind;
 use crate::model::{LaneId, Timestamp};
 use crate::store::memory::MemoryTables;
@@ -29,6 +30,8 @@ pub struct LaneThread {
     input: Receiver<LaneInput>,
     /// Answers to actions that were there at once.
     answers: VecDeque<Event>,
+    /// The job's TestStream, once the job has started.
+    script: Option<Player>,
 }
 
 impl LaneThread {
@@ -55,6 +58,7 @@ impl LaneThread {
                 execution,
                 input,
                 answers: VecDeque::new(),
+                script: None,
             }
             .run();
         })
@@ -64,7 +68,26 @@ impl LaneThread {
         while self.take_batch() {
             self.lane.settle(now());
             self.perform_all();
+            self.follow_script();
         }
+    }
+
+    /// Once all that came before has settled, the next event of the TestStream has its turn.
+    fn follow_script(&mut self) {
+        let Some(script) = &mut self.script else {
+            return;
+        };
+        if self.answers.is_empty() && self.input.is_empty() && self.lane.is_quiet(now()) {
+            self.answers.extend(script.next());
+        }
+    }
+
+    /// Gives the lane an event from outside.
+    fn handle(&mut self, event: Event) {
+        if let (Event::Start, Some(script)) = (&event, &self.execution.graph.script) {
+            self.script = Some(Player::new(script, &self.execution));
+        }
+        self.lane.handle(now(), event, &mut self.tables);
     }
 
     /// Waits for events and feeds what is there; `false` when the thread is to end.
@@ -92,7 +115,7 @@ impl LaneThread {
             match input {
                 LaneInput::Stop => return false,
                 LaneInput::Event(event, credit) => {
-                    self.lane.handle(now(), event, &mut self.tables);
+                    self.handle(event);
                     drop(credit);
                 }
             }

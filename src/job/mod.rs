@@ -12,6 +12,7 @@ mod perform;
 pub mod record;
 pub mod registry;
 pub mod runner;
+mod script;
 mod slots;
 mod sources;
 

@@ -27,3 +27,4 @@ mod windowing;
 
 pub use build::{Plan, Settings, build};
 pub use error::{Error, ErrorKind};
+pub use rewrite::script_event;

@@ -17,13 +17,6 @@ pub struct Refusal {
 /// Everything that is refused.
 pub const REFUSED: &[Refusal] = &[
     Refusal {
-        // Plan and engine know it; the job does not play the script yet.
-        feature: "TestStream",
-        urn: primitives::TEST_STREAM,
-        remedy: "use a runner that scripts time, or Create with timestamps",
-        found: |transform, _| matches!(transform.kind, Kind::TestStream),
-    },
-    Refusal {
         feature: "a splittable DoFn with state or timers",
         urn: requirements::REQUIRES_SPLITTABLE_DOFN,
         remedy: "put the state into a DoFn of its own behind the splittable one",

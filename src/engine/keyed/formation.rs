@@ -221,9 +221,12 @@ impl Lane {
             }
         }
         bundle.state.apply(tables.user_state());
-        let set = bundle
-            .timers
-            .apply(stage, tables.timers(), &mut keyed.timer_holds);
+        let set = bundle.timers.apply(
+            stage,
+            self.clock_ahead,
+            tables.timers(),
+            &mut keyed.timer_holds,
+        );
         for (id, _) in set {
             keyed.windows.note(&id.window, lateness);
         }

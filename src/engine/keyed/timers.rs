@@ -10,6 +10,7 @@ use crate::engine::watermark::Holds;
 use crate::model::coder::Coder;
 use crate::model::ids::StageId;
 use crate::model::stage::TimerFamily;
+use crate::model::time::Millis;
 use crate::model::timer::{TimeDomain, Timer, TimerFiring};
 
 /// The last word of a bundle on each timer that it touched.
@@ -57,16 +58,22 @@ impl TimerChanges {
     }
 
     /// Commits the changes; `holds` follow.
+    ///
+    /// Harnesses know nothing of a TestStream that moved processing time `clock_ahead` of their clock.
     pub fn apply(
         self,
         stage: StageId,
+        clock_ahead: Millis,
         table: &mut impl TimerTable,
         holds: &mut Holds,
     ) -> Vec<SetTimer> {
         let mut set = Vec::new();
         for (id, (domain, firing)) in self.changes {
             let former = match firing {
-                Some(firing) => {
+                Some(mut firing) => {
+                    if domain == TimeDomain::ProcessingTime {
+                        firing.fire_at = firing.fire_at.plus(clock_ahead);
+                    }
                     holds.add(firing.hold);
                     set.push((id.clone(), firing));
                     table.set(stage, domain, id, firing)

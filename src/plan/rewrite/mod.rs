@@ -17,4 +17,5 @@ pub(crate) use group_by_key::encode_groups_alike;
 pub(crate) use native_write::detach_outputs;
 pub(crate) use reshuffle::encode_reshuffles_alike;
 pub(crate) use splittable_dofn::expand_splittable_dofns;
+pub use test_stream::script_event;
 pub(crate) use test_stream::{TestStream, split_test_stream};

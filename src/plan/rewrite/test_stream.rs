@@ -130,7 +130,7 @@ impl TestStream {
         }
         let events = self.payload.events.iter();
         let events = events
-            .map(|event| event_of(event, &outputs))
+            .map(|event| script_event(event, &outputs))
             .collect::<Result<_, Error>>();
         events
             .map(Script::Events)
@@ -138,7 +138,12 @@ impl TestStream {
     }
 }
 
-fn event_of(
+/// Reads one event of a TestStream, given the stages of its outputs by their tags.
+///
+/// # Errors
+///
+/// When the event is of an unknown kind, or for an output that is not there.
+pub fn script_event(
     event: &pb::test_stream_payload::Event,
     outputs: &BTreeMap<String, StageId>,
 ) -> Result<ScriptEvent, Error> {

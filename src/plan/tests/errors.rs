@@ -56,12 +56,6 @@ fn unknown_and_refused_transforms() {
     "#]],
     );
     check(
-        "start: beam:transform:teststream:v1 stream=bytes coder=bytes",
-        expect![[r#"
-            error: transform "user/start" (beam:transform:teststream:v1): TestStream is not supported yet; use a runner that scripts time, or Create with timestamps
-        "#]],
-    );
-    check(
         "start: beam:transform:pubsub_read:v1 coder=bytes",
         expect![[r#"
             error: transform "user/start" (beam:transform:pubsub_read:v1): it names neither a topic nor a subscription
