@@ -4,11 +4,12 @@ use bytes::Bytes;
 
 use crate::coder;
 use crate::engine::Lane;
+use crate::engine::stages::StageState;
 use crate::engine::tables::Tables;
 use crate::model::ids::StageId;
 use crate::model::pane::PaneInfo;
 use crate::model::stage::{ScriptEvent, StageKind};
-use crate::model::time::Timestamp;
+use crate::model::time::{Millis, Timestamp};
 use crate::model::window::Window;
 
 impl Lane {
@@ -26,6 +27,14 @@ impl Lane {
                 .values()
                 .flatten()
                 .all(|stage| self.formable_bundles(now, *stage) == 0)
+    }
+
+    /// How long until a timer or a trigger of processing time fires; a finished script lets that time fly.
+    pub fn until_next_firing(&self, now: Timestamp) -> Option<Millis> {
+        let now = now.plus(self.clock_ahead);
+        let firings = self.stages.iter().filter_map(StageState::next_firing);
+        let next = firings.filter(|at| *at > now).min()?;
+        Some(next.millis().saturating_sub(now.millis()))
     }
 
     /// Does one step.

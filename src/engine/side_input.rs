@@ -81,6 +81,7 @@ pub fn absorb(
         value,
     } in batch.elements
     {
+        let pane = if side_input.all_panes { 0 } else { pane };
         let address = match &last {
             Some((last, address)) if *last == window => address,
             _ => {

@@ -212,6 +212,16 @@ impl StageState {
             || self.read.as_ref().is_some_and(ReadQueue::has_ready)
     }
 
+    /// When a timer or a trigger of processing time fires next, past ones included.
+    pub fn next_firing(&self) -> Option<Timestamp> {
+        let group = self
+            .grouper
+            .as_ref()
+            .and_then(Grouper::next_processing_time);
+        let timer = self.keyed.as_ref().and_then(|keyed| keyed.next_timer);
+        [group, timer].into_iter().flatten().min()
+    }
+
     /// When the stage has something to do that only time brings, after `now`.
     ///
     /// A timer that is due already waits for its key or for room, not for time.

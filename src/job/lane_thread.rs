@@ -13,7 +13,7 @@ use crate::job::execution::{Execution, LaneInput, Outcome};
 use crate::job::messages::Importance;
 use crate::job::perform;
 use crate::job::script::Player;
-use crate::model::stage::StageKind;
+use crate::model::stage::{ScriptEvent, StageKind};
 use crate::model::{LaneId, Timestamp};
 use crate::store::memory::MemoryTables;
 use crate::telemetry::clock;
@@ -77,9 +77,17 @@ impl LaneThread {
         let Some(script) = &mut self.script else {
             return;
         };
-        if self.answers.is_empty() && self.input.is_empty() && self.lane.is_quiet(now()) {
-            self.answers.extend(script.next());
+        let now = now();
+        if !self.answers.is_empty() || !self.input.is_empty() || !self.lane.is_quiet(now) {
+            return;
         }
+        let next = if script.has_ended() {
+            let by = self.lane.until_next_firing(now);
+            by.map(|by| Event::Script(ScriptEvent::ProcessingTime { by }))
+        } else {
+            script.next()
+        };
+        self.answers.extend(next);
     }
 
     /// Gives the lane an event from outside.

@@ -26,7 +26,6 @@ const AHEAD_MAX: usize = 16;
 #[derive(Debug)]
 pub struct Player {
     events: Events,
-    /// The lane has heard that nothing more comes.
     ended: bool,
 }
 
@@ -60,6 +59,11 @@ impl Player {
             events,
             ended: false,
         }
+    }
+
+    /// Whether the lane has heard that nothing more comes.
+    pub fn has_ended(&self) -> bool {
+        self.ended
     }
 
     /// The next event, if it is there; at the end, once, the word that it is.

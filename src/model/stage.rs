@@ -174,6 +174,8 @@ pub struct SideInput {
     pub name: String,
     /// Values are KVs, asked for by key.
     pub multimap: bool,
+    /// A window holds the elements of all its panes; else a newer pane replaces older ones.
+    pub all_panes: bool,
     /// The value coder on the wire (`kv` for a multimap).
     pub coder: Coder,
 }

@@ -123,10 +123,11 @@ fn write_executable(plan: &Plan, executable: &ExecutableStage, out: &mut String)
         } else {
             "iterable"
         };
+        let panes = if side.all_panes { " of all panes" } else { "" };
         let (id, name, coder) = (side.pcollection, &side.name, Shown(&side.coder));
         writeln!(
             out,
-            "  side {id} {access} {name:?} of {:?}: {coder}",
+            "  side {id} {access}{panes} {name:?} of {:?}: {coder}",
             side.transform
         )?;
     }

@@ -64,6 +64,8 @@ pub(crate) struct SideInput {
     pub(crate) name: String,
     pub(crate) pcollection: PCollectionIndex,
     pub(crate) multimap: bool,
+    /// The URN of how the SDK makes the view of it.
+    pub(crate) view_fn: String,
 }
 
 /// What a leaf is to the runner.

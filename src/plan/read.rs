@@ -292,6 +292,10 @@ impl Reader<'_> {
                     name: name.clone(),
                     pcollection,
                     multimap: is_multimap(side).map_err(|error| error.at(step))?,
+                    view_fn: side
+                        .view_fn
+                        .as_ref()
+                        .map_or_else(String::new, |spec| spec.urn.clone()),
                 }),
             }
         }

@@ -9,10 +9,12 @@ use crate::model::stage::{
     Stage, StageGraph, StageKind, TimerFamily, TruncateStep, UserState,
 };
 use crate::model::timer::TimeDomain;
+use crate::model::window::WindowFn;
+use crate::model::windowing::AccumulationMode;
 use crate::plan::descriptor::{self, DescriptorBuilder};
 use crate::plan::error::Error;
 use crate::plan::fusion::{Executable, FusedStage};
-use crate::plan::graph::{Graph, Kind, PCollectionIndex, Role, Transform};
+use crate::plan::graph::{self, Graph, Kind, PCollectionIndex, Role, Transform};
 use crate::proto::fn_execution::ProcessBundleDescriptor;
 use crate::proto::pipeline as pb;
 use crate::proto::urn::splittable_par_do_components::TRUNCATE_SIZED_RESTRICTION;
@@ -243,6 +245,17 @@ impl Assembly<'_> {
         self.graph.coders.model(&wire)
     }
 
+    /// Whether a window of the side input is the sum of its panes.
+    ///
+    /// Beam lets the newest pane stand for the window. Python's runners and tests add discarded panes up
+    /// within a window; for the global one, which never ends, its users expect the newest too.
+    fn holds_all_panes(&mut self, side: &graph::SideInput) -> Result<bool, Error> {
+        let windowing = self.graph.windowing_of(side.pcollection)?;
+        Ok(side.view_fn == PYTHON_VIEW_FN
+            && windowing.accumulation == AccumulationMode::Discarding
+            && windowing.window_fn != WindowFn::Global)
+    }
+
     fn executable(
         &mut self,
         id: StageId,
@@ -305,6 +318,7 @@ impl Assembly<'_> {
                 transform: transform.id.clone(),
                 name: side.name.clone(),
                 multimap: side.multimap,
+                all_panes: self.holds_all_panes(side)?,
                 coder,
             });
         }
@@ -472,3 +486,6 @@ fn stage_name(transforms: &[Transform]) -> String {
 
 /// More steps than these do not make a stage's name clearer.
 const STEPS_MAX: usize = 3;
+
+/// How the Python SDK says that it makes a view itself.
+const PYTHON_VIEW_FN: &str = "beam:view_fn:pickled_python_data:v1";

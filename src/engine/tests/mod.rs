@@ -1,5 +1,7 @@
 //! A lane (or several) under simulated time, with a harness that does what a test says.
 
+mod script;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -331,6 +333,7 @@ impl Builder {
             transform: "t".to_owned(),
             name: "side".to_owned(),
             multimap: false,
+            all_panes: false,
             coder: Coder::Bytes,
         };
         let kind = ExecutableStage {
