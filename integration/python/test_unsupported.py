@@ -78,22 +78,6 @@ class EvenOddWindows(window.NonMergingWindowFn):
         return IntervalWindowCoder()
 
 
-class OwnSessions(EvenOddWindows, window.WindowFn):
-    """Merging windows of a kind of our own."""
-
-    def is_merging(self):
-        """They merge."""
-        return True
-
-    def merge(self, merge_context):
-        """All windows become one."""
-        windows = merge_context.windows
-        if len(windows) > 1:
-            whole = window.IntervalWindow(
-                min(one.start for one in windows), max(one.end for one in windows))
-            merge_context.merge(windows, whole)
-
-
 def windowed(window_fn, **strategy):
     """A pipeline that groups in the given windows."""
     def build(pipeline):
@@ -128,7 +112,6 @@ BUILDERS = {
     "processing_time_timer":
         lambda pipeline: keyed(pipeline) | "Own" >> beam.ParDo(WithProcessingTimer()),
     "custom_windows": windowed(EvenOddWindows()),
-    "custom_merging_windows": windowed(OwnSessions()),
     "trigger_after_count": triggered(trigger.AfterCount(2)),
     "trigger_repeatedly": triggered(trigger.Repeatedly(trigger.AfterCount(2))),
     "trigger_after_processing_time": triggered(trigger.AfterProcessingTime(5)),

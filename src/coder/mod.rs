@@ -14,6 +14,7 @@ pub mod iterable;
 pub mod kv;
 pub mod length;
 pub mod length_prefix;
+pub mod merge_windows;
 pub mod pane;
 pub mod timer;
 pub mod timestamp;

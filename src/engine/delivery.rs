@@ -2,6 +2,7 @@
 
 use crate::engine::group_by_key::KeyedBatch;
 use crate::engine::keyed::KeyedElements;
+use crate::engine::merge_windows::MergedKey;
 use crate::engine::side_input::SideInputBatch;
 use crate::model::element::Chunk;
 use crate::model::ids::StageId;
@@ -22,6 +23,8 @@ pub enum Payload {
     Keyed(KeyedElements),
     /// For a group-by-key.
     Group(Box<KeyedBatch>),
+    /// What an SDK says of windows that a group-by-key asked about.
+    Merged(Vec<MergedKey>),
     /// For a side input of the stage, by index.
     SideInput { index: usize, batch: SideInputBatch },
 }

@@ -11,6 +11,7 @@ mod delta;
 pub mod event;
 pub mod group_by_key;
 mod keyed;
+pub mod merge_windows;
 mod progress;
 mod queue;
 mod read;

@@ -82,6 +82,7 @@ impl Lane {
                 }
                 self.push_groups(now, stage, tables);
             }
+            Payload::Merged(answers) => self.accept_merged(now, stage, &answers, tables),
             Payload::SideInput { index, batch } => {
                 self.accept_side_input(stage, index, batch, tables);
             }
@@ -255,8 +256,9 @@ impl Lane {
     }
 
     /// Hands on fired groups where no single consumer draws them, and counts what came too late.
-    fn push_groups(&mut self, now: Timestamp, stage: StageId, tables: &mut impl Tables) {
+    pub(super) fn push_groups(&mut self, now: Timestamp, stage: StageId, tables: &mut impl Tables) {
         self.dirty.insert(stage);
+        self.ask_to_merge(now, stage, tables);
         let state = &mut self.stages[stage.index()];
         let Some(grouper) = &mut state.grouper else {
             return;
@@ -272,7 +274,7 @@ impl Lane {
             self.dirty.insert(consumer);
             return;
         }
-        let Some(&output) = self.graph.stages[stage.index()].outputs.first() else {
+        let Some(output) = self.graph.stages[stage.index()].sole_output() else {
             return;
         };
         while let Some(chunk) = self.draw_groups(stage, PUSH_BYTES, tables) {

@@ -6,6 +6,7 @@ use crate::coder;
 use crate::engine::delivery::{Delivery, Payload};
 use crate::engine::group_by_key::KeyedBatch;
 use crate::engine::keyed::{KeyedElement, KeyedElements};
+use crate::engine::merge_windows::{self, MergedKey};
 use crate::engine::side_input::SideInputBatch;
 use crate::model::coder::Coder;
 use crate::model::element::Chunk;
@@ -38,6 +39,8 @@ pub enum DestinationKind {
     /// The queue of a stage with keys.
     Keyed,
     Group,
+    /// The group-by-key that asked.
+    Merged,
     SideInput {
         index: usize,
     },
@@ -57,6 +60,15 @@ impl Routes {
         for stage in graph.stages.iter().rev() {
             for output in &stage.outputs {
                 by_pcollection[output.index()] = destinations_of(graph, *output, &by_pcollection);
+            }
+        }
+        for (id, stage) in (0..).map(StageId).zip(&graph.stages) {
+            if let Some(merging) = stage.window_merging() {
+                by_pcollection[merging.answers.index()].push(Destination {
+                    stage: id,
+                    kind: DestinationKind::Merged,
+                    spread: false,
+                });
             }
         }
         Self { by_pcollection }
@@ -147,6 +159,7 @@ enum Part {
     Keyed(Vec<KeyedElements>),
     /// By lane.
     Group(Vec<KeyedBatch>),
+    Merged(Vec<MergedKey>),
     SideInput(SideInputBatch),
 }
 
@@ -165,6 +178,7 @@ impl Staged {
                 let windowing = grouping(graph, to.stage, pcollection);
                 Part::Group((0..lanes).map(|_| KeyedBatch::new(windowing)).collect())
             }
+            DestinationKind::Merged => Part::Merged(Vec::new()),
             DestinationKind::SideInput { .. } => Part::SideInput(SideInputBatch::default()),
         };
         Self {
@@ -195,10 +209,19 @@ impl Staged {
                 Part::Queue(_) => {}
                 Part::Keyed(elements) => add_to_keys(coder, bytes, elements)?,
                 Part::Group(batches) => add_to_groups(coder, bytes, batches)?,
+                Part::Merged(answers) => merge_windows::read_answers(coder, bytes, answers)?,
                 Part::SideInput(batch) => batch.add(coder, bytes)?,
             }
         }
         Ok(())
+    }
+
+    /// How many answers about windows are staged; `None` where no answers are expected.
+    pub fn answers(&self) -> Option<usize> {
+        self.parts.iter().find_map(|part| match part {
+            Part::Merged(answers) => Some(answers.len()),
+            _ => None,
+        })
     }
 
     /// What to deliver where, now that the bundle is committed.
@@ -243,6 +266,11 @@ impl Staged {
                         if !batch.is_empty() {
                             deliver(LaneId(lane), Payload::Group(Box::new(batch)));
                         }
+                    }
+                }
+                (Part::Merged(answers), _) => {
+                    if !answers.is_empty() {
+                        deliver(home, Payload::Merged(answers));
                     }
                 }
                 (Part::SideInput(batch), DestinationKind::SideInput { index }) => {

@@ -161,7 +161,7 @@ pub fn fresh(graph: &Arc<StageGraph>, routes: &Routes) -> Vec<StageState> {
             stage.kind,
             StageKind::GroupByKey(_) | StageKind::PubsubRead(_)
         );
-        if let [output] = stage.outputs[..]
+        if let Some(output) = stage.sole_output()
             && draws
             && let Some(consumer) = routes.sole_queue(output)
         {

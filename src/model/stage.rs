@@ -88,6 +88,24 @@ pub struct Stage {
     pub outputs: Vec<PCollectionId>,
 }
 
+impl Stage {
+    /// How the stage has windows merged, if an SDK does it.
+    pub fn window_merging(&self) -> Option<WindowMerging> {
+        match &self.kind {
+            StageKind::GroupByKey(group) => group.merging,
+            _ => None,
+        }
+    }
+
+    /// The only output of the stage, its questions about windows aside.
+    pub fn sole_output(&self) -> Option<PCollectionId> {
+        let questions = self.window_merging().map(|merging| merging.questions);
+        let mut outputs = self.outputs.iter().filter(|id| Some(**id) != questions);
+        let output = outputs.next();
+        output.copied().filter(|_| outputs.next().is_none())
+    }
+}
+
 /// What a stage does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StageKind {
@@ -114,6 +132,16 @@ pub enum StageKind {
 pub struct GroupByKey {
     /// The strategy of the input PCollection.
     pub windowing: WindowingStrategy,
+    /// Of windows that only an SDK can merge.
+    pub merging: Option<WindowMerging>,
+}
+
+/// How a group-by-key has windows merged: one stage of an SDK takes its questions, `kv(bytes, iterable(window))`,
+/// which are one of its outputs, and makes the answers, which come back to it although they are none of its inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowMerging {
+    pub questions: PCollectionId,
+    pub answers: PCollectionId,
 }
 
 /// A stage that one environment runs as one ProcessBundleDescriptor.

@@ -58,6 +58,7 @@ pub(crate) fn build_unless(
     rewrite::encode_flatten_inputs_alike(&mut graph)?;
     rewrite::encode_reshuffles_alike(&mut graph)?;
     rewrite::encode_groups_alike(&mut graph)?;
+    rewrite::merge_windows_in_sdk(&mut graph)?;
     graph.sort()?;
     let fused = fusion::fuse(&graph)?;
     let steps = names(&graph);

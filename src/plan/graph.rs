@@ -30,6 +30,8 @@ pub(crate) struct Graph {
     /// Used environments; an [`EnvironmentId`] is an index.
     pub(crate) environments: Vec<(String, pb::Environment)>,
     pub(crate) test_stream: Option<TestStream>,
+    /// By the ids of group-by-keys whose windows an SDK merges.
+    pub(crate) window_merges: BTreeMap<String, WindowMerge>,
     ids: BTreeMap<String, PCollectionIndex>,
     transform_ids: BTreeSet<String>,
 }
@@ -57,6 +59,13 @@ pub(crate) struct Transform {
     pub(crate) outputs: Vec<(String, PCollectionIndex)>,
     /// Of a ParDo or a part of a splittable one.
     pub(crate) par_do: Option<Box<pb::ParDoPayload>>,
+}
+
+/// What a group-by-key asks the SDK that merges its windows, and the answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WindowMerge {
+    pub(crate) questions: PCollectionIndex,
+    pub(crate) answers: PCollectionIndex,
 }
 
 #[derive(Clone, Debug)]
@@ -111,6 +120,7 @@ impl Graph {
             strategies,
             environments,
             test_stream: None,
+            window_merges: BTreeMap::new(),
             ids: BTreeMap::new(),
             transform_ids: BTreeSet::new(),
         }

@@ -6,7 +6,7 @@ use crate::model::coder::Coder;
 use crate::model::ids::{PCollectionId, StageId};
 use crate::model::stage::{
     ExecutableStage, GroupByKey, PCollection, Script, SideInput, SideInputUse, SplittableStage,
-    Stage, StageGraph, StageKind, TimerFamily, TruncateStep, UserState,
+    Stage, StageGraph, StageKind, TimerFamily, TruncateStep, UserState, WindowMerging,
 };
 use crate::model::timer::TimeDomain;
 use crate::model::window::WindowFn;
@@ -96,6 +96,9 @@ impl Boundaries {
             }
         }
         let mut crossing = vec![false; graph.pcollections.len()];
+        for merge in graph.window_merges.values() {
+            crossing[merge.answers] = true;
+        }
         for (index, stage) in fused.iter().enumerate() {
             for &transform in &stage.transforms {
                 for read in graph.transforms[transform].reads() {
@@ -201,6 +204,7 @@ impl Assembly<'_> {
             Kind::Reshuffle => StageKind::Reshuffle,
             Kind::GroupByKey => StageKind::GroupByKey(GroupByKey {
                 windowing: self.graph.windowing_of(transform.main_input()?)?,
+                merging: self.merging(transform)?,
             }),
             Kind::PubsubRead(read) => {
                 self.expect_element(transform, transform.output()?, &Coder::Bytes)?;
@@ -220,6 +224,17 @@ impl Assembly<'_> {
                 return Err(Error::bug("is no step of the runner").at(&transform.step));
             }
         })
+    }
+
+    fn merging(&self, transform: &Transform) -> Result<Option<WindowMerging>, Error> {
+        let Some(merge) = self.graph.window_merges.get(&transform.id) else {
+            return Ok(None);
+        };
+        let ids = self.ids(&[merge.questions, merge.answers])?;
+        Ok(Some(WindowMerging {
+            questions: ids[0],
+            answers: ids[1],
+        }))
     }
 
     fn expect_element(

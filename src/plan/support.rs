@@ -1,10 +1,8 @@
 //! The one list of what Tidemill refuses for now; each refusal names the feature and a way out.
 
-use crate::model::window::WindowFn;
 use crate::plan::error::Error;
-use crate::plan::graph::{Graph, Kind, Transform};
-use crate::plan::windowing;
-use crate::proto::urn::{primitives, requirements};
+use crate::plan::graph::{Graph, Transform};
+use crate::proto::urn::requirements;
 
 /// A valid feature of Beam that is not supported yet.
 pub struct Refusal {
@@ -15,25 +13,17 @@ pub struct Refusal {
 }
 
 /// Everything that is refused.
-pub const REFUSED: &[Refusal] = &[
-    Refusal {
-        feature: "a splittable DoFn with state or timers",
-        urn: requirements::REQUIRES_SPLITTABLE_DOFN,
-        remedy: "put the state into a DoFn of its own behind the splittable one",
-        found: |transform, _| {
-            transform.par_do.as_ref().is_some_and(|par_do| {
-                let keyed = !par_do.state_specs.is_empty() || !par_do.timer_family_specs.is_empty();
-                keyed && !par_do.restriction_coder_id.is_empty()
-            })
-        },
+pub const REFUSED: &[Refusal] = &[Refusal {
+    feature: "a splittable DoFn with state or timers",
+    urn: requirements::REQUIRES_SPLITTABLE_DOFN,
+    remedy: "put the state into a DoFn of its own behind the splittable one",
+    found: |transform, _| {
+        transform.par_do.as_ref().is_some_and(|par_do| {
+            let keyed = !par_do.state_specs.is_empty() || !par_do.timer_family_specs.is_empty();
+            keyed && !par_do.restriction_coder_id.is_empty()
+        })
     },
-    Refusal {
-        feature: "a custom window fn that merges windows",
-        urn: primitives::MERGE_WINDOWS,
-        remedy: "use session windows, or windows that do not merge",
-        found: groups_by_custom_merging_windows,
-    },
-];
+}];
 
 /// Refuses what is on the list.
 pub(crate) fn check(graph: &Graph, refused: &[Refusal]) -> Result<(), Error> {
@@ -53,15 +43,4 @@ impl Refusal {
         let problem = format!("{} is not supported yet", self.feature);
         Error::unsupported(problem, self.remedy).urn(self.urn)
     }
-}
-
-fn groups_by_custom_merging_windows(transform: &Transform, graph: &Graph) -> bool {
-    if !matches!(transform.kind, Kind::GroupByKey) {
-        return false;
-    }
-    let strategies = transform.inputs.iter();
-    strategies
-        .filter_map(|&(_, input)| graph.strategy_of(input).ok())
-        .filter_map(|strategy| windowing::merging_window_fn(strategy).ok().flatten())
-        .any(|window_fn| matches!(window_fn, WindowFn::Custom { .. }))
 }

@@ -177,7 +177,7 @@ fn timestamp_transform(transform: &pb::TimestampTransform) -> Option<TimestampTr
     })
 }
 
-const GLOBAL: &str = "beam:window_fn:global_windows:v1";
+pub(crate) const GLOBAL: &str = "beam:window_fn:global_windows:v1";
 const FIXED: &str = "beam:window_fn:fixed_windows:v1";
 const SLIDING: &str = "beam:window_fn:sliding_windows:v1";
 const SESSIONS: &str = "beam:window_fn:session_windows:v1";

@@ -3,6 +3,7 @@
 #[path = "../beam_package/mod.rs"]
 mod beam_package;
 mod lateness;
+mod own_windows;
 mod processing_time;
 mod properties;
 mod rig;

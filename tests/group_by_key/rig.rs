@@ -5,11 +5,13 @@
 //! elements of several keys into one batch. After each step all panes are polled and shown, then
 //! the hold where it differs from before.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use expect_test::Expect;
-use tidemill::coder::{key_hash, windowed_value};
+use tidemill::coder::{self, key_hash, length_prefix, windowed_value};
 use tidemill::engine::group_by_key::{Evaluation, Grouper, KeyedBatch};
-use tidemill::engine::window;
+use tidemill::engine::window::{self, Merge, Merger, StandardMerger};
 use tidemill::model::{
     AccumulationMode, Chunk, Coder, OutputTime, PaneInfo, PaneTiming, StageId, Timestamp, Trigger,
     Window, WindowFn, WindowingStrategy,
@@ -79,6 +81,10 @@ pub struct Rig {
     pub table: MemoryGroupTable,
     pub now: Timestamp,
     pub watermark: Timestamp,
+    /// How elements get their windows.
+    pub assigns: WindowFn,
+    /// Keys that were asked about and not answered, with their windows.
+    pub questions: VecDeque<(Bytes, Vec<Window>)>,
 }
 
 impl Rig {
@@ -89,6 +95,16 @@ impl Rig {
             table: MemoryGroupTable::default(),
             now: Timestamp::from_millis(0),
             watermark: Timestamp::MIN,
+            assigns: strategy.window_fn.clone(),
+            questions: VecDeque::new(),
+        }
+    }
+
+    /// A rig for windows that only an SDK knows, which `assigns` stands for.
+    pub fn assigning(strategy: &WindowingStrategy, assigns: WindowFn) -> Self {
+        Self {
+            assigns,
+            ..Self::new(strategy)
         }
     }
 
@@ -109,7 +125,7 @@ impl Rig {
         let mut batch = KeyedBatch::new(&self.strategy);
         for (key, time, value) in elements {
             let timestamp = Timestamp::from_millis(time);
-            let windows = window::assign(&self.strategy.window_fn, timestamp);
+            let windows = window::assign(&self.assigns, timestamp);
             let key = encode(key);
             let value = encode(&value.to_string());
             batch.push(&windows, timestamp, key_hash(&key), &key, &value);
@@ -157,6 +173,40 @@ impl Rig {
         Some(panes)
     }
 
+    /// Takes the questions that wait.
+    pub fn ask(&mut self) {
+        while let Some(bytes) = self.grouper.poll_questions(&mut self.table, 1) {
+            let mut rest = &bytes[..];
+            windowed_value::read_header(&Coder::GlobalWindow, &mut rest).expect("a header");
+            let key = length_prefix::read(&mut rest).expect("a key");
+            let (count, after) = rest.split_first_chunk::<4>().expect("a count");
+            rest = after;
+            let windows = (0..u32::from_be_bytes(*count))
+                .map(|_| coder::window::read(&Coder::IntervalWindow, &mut rest).expect("a window"))
+                .collect();
+            self.questions.push_back((bytes.slice_ref(key), windows));
+        }
+    }
+
+    /// Answers the oldest question as if the windows were sessions.
+    pub fn answer(&mut self) {
+        let (key, windows) = self.questions.pop_front().expect("a question");
+        let mut merges: Vec<Merge> = Vec::new();
+        for window in &windows {
+            let results: Vec<Window> = merges.iter().map(|merge| merge.result.clone()).collect();
+            let mut merge = StandardMerger::Sessions.merge(results.iter(), window);
+            let parts = merges.extract_if(.., |part| merge.merged.contains(&part.result));
+            let mut merged: Vec<Window> = parts.flat_map(|part| part.merged).collect();
+            merged.push(window.clone());
+            merge.merged = merged;
+            merges.push(merge);
+        }
+        // Windows that stay alone are none of the merged ones.
+        merges.retain(|merge| merge.merged.len() > 1);
+        self.grouper
+            .merge(&mut self.table, self.now, self.watermark, &key, &merges);
+    }
+
     fn tick(&mut self) {
         self.grouper
             .advance(&mut self.table, self.now, self.watermark);
@@ -167,6 +217,10 @@ impl Rig {
             self.advance(parse_time(time));
         } else if let Some(time) = line.strip_prefix("now ") {
             self.advance_now(parse_time(time));
+        } else if line == "ask" {
+            self.ask();
+        } else if line == "answer" {
+            self.answer();
         } else if let Some((keys, times)) = line.split_once(':') {
             let times: Vec<i64> = times.split_whitespace().map(parse_time).collect();
             let elements: Vec<(&str, i64)> = keys
@@ -185,7 +239,12 @@ pub fn check(strategy: &WindowingStrategy, script: &str, expected: Expect) {
     check_rig(Rig::new(strategy), script, expected);
 }
 
-pub fn check_rig(mut rig: Rig, script: &str, expected: Expect) {
+pub fn check_rig(rig: Rig, script: &str, expected: Expect) {
+    expected.assert_eq(&run(rig, script));
+}
+
+/// Runs the script and shows the steps and what came of each.
+pub fn run(mut rig: Rig, script: &str) -> String {
     let mut shown = String::new();
     let mut hold = Timestamp::MAX;
     for line in script
@@ -207,7 +266,7 @@ pub fn check_rig(mut rig: Rig, script: &str, expected: Expect) {
     if late + closed > 0 {
         shown += &format!("dropped: {late} late, {closed} closed\n");
     }
-    expected.assert_eq(&shown);
+    shown
 }
 
 pub fn show(pane: &Pane) -> String {

@@ -46,7 +46,7 @@ impl Lane {
         let Some(running) = self.bundles.get(&bundle) else {
             return;
         };
-        if let Some(broken) = running.broken.clone() {
+        if let Some(broken) = running.broken.clone().or_else(|| self.unanswered(running)) {
             self.fail_bundle(now, bundle, broken);
             return;
         }

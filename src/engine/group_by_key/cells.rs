@@ -7,6 +7,7 @@ use bytes::Bytes;
 use crate::engine::group_by_key::encode::{ChunkWriter, Header};
 use crate::engine::group_by_key::grouper::Evaluation;
 use crate::engine::group_by_key::holds::Holds;
+use crate::engine::group_by_key::merging::{KeyId, UnmergedKeys};
 use crate::engine::group_by_key::rules::{At, CellRules, Pane};
 use crate::engine::tables::group::{
     CellRow, Element, FiredPane, GroupTable, GroupVisitor, KeyCells, KeyedBatch, Schedule,
@@ -16,7 +17,7 @@ use crate::engine::window::{Merge, Merger, StandardMerger};
 use crate::model::element::Chunk;
 use crate::model::ids::StageId;
 use crate::model::time::Timestamp;
-use crate::model::window::Window;
+use crate::model::window::{Window, WindowFn};
 use crate::model::windowing::WindowingStrategy;
 
 /// Cells of one stage on one lane.
@@ -25,6 +26,8 @@ pub(super) struct CellGrouper {
     stage: StageId,
     rules: CellRules,
     merger: StandardMerger,
+    /// Where the SDK merges windows.
+    unmerged: Option<UnmergedKeys>,
     evaluation: Evaluation,
     index: Index,
     panes_waiting: usize,
@@ -63,6 +66,7 @@ impl CellGrouper {
             stage,
             rules: CellRules::new(strategy),
             merger,
+            unmerged: merges_in_sdk(strategy).then(UnmergedKeys::default),
             evaluation: Evaluation::default(),
             index: Index::default(),
             panes_waiting: 0,
@@ -77,6 +81,7 @@ impl CellGrouper {
 
     pub(super) fn absorb(&mut self, tables: &mut impl GroupTable, at: At, batch: KeyedBatch) {
         self.advance(tables, at);
+        let lowest = batch.min_timestamp();
         let elements = batch.into_elements();
         let mut touched = BTreeSet::new();
         for element in elements.iter() {
@@ -84,26 +89,36 @@ impl CellGrouper {
                 self.dropped_late += 1;
                 continue;
             }
-            let cell = self.add(tables, &element, at);
+            let cell = if self.unmerged.is_some() {
+                self.add_unmerged(tables, &element, lowest, at)
+            } else {
+                self.add(tables, &element, at)
+            };
             if self.evaluation == Evaluation::PerBatch {
                 touched.extend(cell);
             }
         }
         for cell in touched {
+            let at = self.at_of(&cell, at);
             self.change(tables, &cell, at, |rules, row| rules.fire_if_ready(row, at));
         }
     }
 
     pub(super) fn advance(&mut self, tables: &mut impl GroupTable, at: At) {
-        while let Some((_, cell)) = pop_if(&mut self.index.event, |time| time < at.input_watermark)
+        while let Some((due, cell)) =
+            pop_if(&mut self.index.event, |time| time < at.input_watermark)
         {
-            if at.input_watermark > self.rules.expiry(&cell.window) {
+            let at = self.at_of(&cell, at);
+            if due >= at.input_watermark {
+                self.put_off(tables, &cell);
+            } else if at.input_watermark > self.rules.expiry(&cell.window) {
                 self.expire(tables, &cell, at);
             } else {
                 self.change(tables, &cell, at, |rules, row| rules.end(row, at));
             }
         }
         while let Some((_, cell)) = pop_if(&mut self.index.processing, |time| time <= at.now) {
+            let at = self.at_of(&cell, at);
             self.change(tables, &cell, at, |rules, row| rules.fire_if_ready(row, at));
         }
     }
@@ -128,6 +143,54 @@ impl CellGrouper {
             chunk.end(count);
         }
         chunk.finish()
+    }
+
+    /// Takes questions to the SDK about windows that are new to their keys: as many as make about
+    /// `max_bytes`.
+    pub(super) fn poll_questions(
+        &mut self,
+        tables: &mut impl GroupTable,
+        max_bytes: usize,
+    ) -> Option<Bytes> {
+        let unmerged = self.unmerged.as_mut()?;
+        let mut questions = Vec::new();
+        while questions.len() < max_bytes
+            && let Some(id) = unmerged.next_to_ask()
+        {
+            tables.with_key(self.stage, id.hash, &id.key, |cells| {
+                unmerged.ask(cells, &id, &mut questions);
+            });
+        }
+        (!questions.is_empty()).then(|| Bytes::from(questions))
+    }
+
+    /// Merges windows of a key as the SDK answered, and fires what that makes due.
+    pub(super) fn merge(
+        &mut self,
+        tables: &mut impl GroupTable,
+        id: &KeyId,
+        merges: &[Merge],
+        at: At,
+    ) {
+        let Some(unmerged) = &mut self.unmerged else {
+            return;
+        };
+        let at_key = unmerged.at(id.hash, &id.key, at);
+        let Some(asked) = unmerged.answered(id) else {
+            return;
+        };
+        unmerged.live_on(id, at.input_watermark);
+        let (rules, index) = (&self.rules, &mut self.index);
+        let panes = tables.with_key(self.stage, id.hash, &id.key, |cells| {
+            for merge in merges {
+                apply_answer(cells, merge, &asked, rules, index, at_key);
+            }
+            settle(cells, &asked, rules, index, at_key)
+        });
+        for (cell, pane) in panes {
+            self.push_pane(tables, &cell, Some(pane));
+        }
+        self.advance(tables, at);
     }
 
     pub(super) fn has_output(&self) -> bool {
@@ -195,6 +258,69 @@ impl CellGrouper {
         }
     }
 
+    /// Adds an element to the cell of its own window, which is unmerged if it is new to the key; else
+    /// like [`Self::add`].
+    fn add_unmerged(
+        &mut self,
+        tables: &mut impl GroupTable,
+        element: &Element<'_>,
+        lowest: Timestamp,
+        at: At,
+    ) -> Option<CellId> {
+        let (rules, index, evaluation) = (&self.rules, &mut self.index, self.evaluation);
+        let unmerged = self.unmerged.get_or_insert_default();
+        let added = tables.with_key(self.stage, element.hash, element.key, |cells| {
+            let at = unmerged.at(cells.hash, &cells.key, at);
+            let position = match cells.position(element.window) {
+                Ok(position) => (!cells.rows[position].cell.closed).then_some(position)?,
+                Err(_) => {
+                    let mut row = CellRules::new_row(element.window.clone(), at);
+                    row.cell.unmerged = true;
+                    index.insert(cells, row)
+                }
+            };
+            let row = &mut cells.rows[position];
+            rules.add(row, element, at);
+            if row.cell.unmerged {
+                let id = KeyId {
+                    hash: cells.hash,
+                    key: cells.key.clone(),
+                };
+                unmerged.wait(id, lowest, at.input_watermark);
+            }
+            let pane = match evaluation {
+                Evaluation::PerElement => rules.fire_if_ready(&mut cells.rows[position], at),
+                Evaluation::PerBatch => None,
+            };
+            index.update(cells, position, rules, at.now);
+            Some((cell_id(cells, position), pane))
+        });
+        let Some((cell, pane)) = added else {
+            self.dropped_closed += 1;
+            return None;
+        };
+        self.push_pane(tables, &cell, pane);
+        Some(cell)
+    }
+
+    /// The time as the cell's key sees it.
+    fn at_of(&self, cell: &CellId, at: At) -> At {
+        match &self.unmerged {
+            Some(unmerged) => unmerged.at(cell.hash, &cell.key, at),
+            None => at,
+        }
+    }
+
+    /// The cell's key does not live at the watermark yet at which the cell is due; the cell is
+    /// scheduled again when the key lives on.
+    fn put_off(&mut self, tables: &mut impl GroupTable, cell: &CellId) {
+        tables.with_key(self.stage, cell.hash, &cell.key, |cells| {
+            if let Ok(position) = cells.position(&cell.window) {
+                cells.rows[position].schedule.event = None;
+            }
+        });
+    }
+
     /// Changes a cell, if there still is one.
     fn change(
         &mut self,
@@ -249,6 +375,14 @@ impl GroupVisitor for CellGrouper {
             // Whatever has become due by now is found by the first advance.
             self.index
                 .update(cells, position, &self.rules, Timestamp::MIN);
+            if cells.rows[position].cell.unmerged {
+                let id = KeyId {
+                    hash: cells.hash,
+                    key: cells.key.clone(),
+                };
+                let unmerged = self.unmerged.get_or_insert_default();
+                unmerged.wait(id, Timestamp::MIN, Timestamp::MIN);
+            }
         }
     }
 
@@ -261,9 +395,14 @@ impl Index {
     /// Follows a change of a cell.
     fn update(&mut self, cells: &mut KeyCells, position: usize, rules: &CellRules, now: Timestamp) {
         let row = &cells.rows[position];
-        let (event, processing) = rules.wake_ups(row, now);
+        let (event, processing) = if row.cell.unmerged {
+            (None, None)
+        } else {
+            let (event, processing) = rules.wake_ups(row, now);
+            (Some(event), processing)
+        };
         let new = Schedule {
-            event: Some(event),
+            event,
             processing,
             hold: row.cell.hold(),
             bytes: CELL_SIZE + cells.key.len() + row.cell.values.bytes(),
@@ -356,6 +495,60 @@ fn apply(
         index.remove(cells, position);
     }
     index.insert(cells, rules.merge(rows, merge.result, at))
+}
+
+/// Merges what the SDK says become one window, as far as the key still has it.
+fn apply_answer(
+    cells: &mut KeyCells,
+    merge: &Merge,
+    asked: &[Window],
+    rules: &CellRules,
+    index: &mut Index,
+    at: At,
+) {
+    let rows = cells.rows.iter().filter(|row| {
+        !row.cell.closed && (row.window == merge.result || merge.merged.contains(&row.window))
+    });
+    let merged: Vec<Window> = rows.map(|row| row.window.clone()).collect();
+    if merged.is_empty() || merged == [merge.result.clone()] {
+        return;
+    }
+    let result = merge.result.clone();
+    // The result may be the window of an element that came after the question.
+    let unasked = cells.position(&result).is_ok_and(|position| {
+        let row = &cells.rows[position];
+        row.cell.unmerged && !asked.contains(&result)
+    });
+    let merge = Merge { result, merged };
+    let position = apply(cells, merge, rules, index, at);
+    cells.rows[position].cell.unmerged = unasked;
+}
+
+/// After an answer: cells whose window stays are told so, all of the key fire if they are ready, and
+/// are scheduled as the key now sees time.
+fn settle(
+    cells: &mut KeyCells,
+    asked: &[Window],
+    rules: &CellRules,
+    index: &mut Index,
+    at: At,
+) -> Vec<(CellId, Pane)> {
+    let mut panes = Vec::new();
+    for position in 0..cells.rows.len() {
+        let row = &mut cells.rows[position];
+        if asked.contains(&row.window) {
+            rules.settle(row, at);
+        }
+        let pane = rules.fire_if_ready(row, at);
+        index.update(cells, position, rules, at.now);
+        panes.extend(pane.map(|pane| (cell_id(cells, position), pane)));
+    }
+    panes
+}
+
+/// Whether the windows of a strategy are merged by an SDK.
+fn merges_in_sdk(strategy: &WindowingStrategy) -> bool {
+    strategy.needs_merge && matches!(strategy.window_fn, WindowFn::Custom { .. })
 }
 
 fn cell_id(cells: &KeyCells, position: usize) -> CellId {

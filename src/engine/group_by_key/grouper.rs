@@ -1,10 +1,15 @@
 //! One lane's share of one grouping stage, whatever the strategy.
 
+use bytes::Bytes;
+
+use crate::coder;
 use crate::engine::group_by_key::cells::CellGrouper;
 use crate::engine::group_by_key::encode::ChunkWriter;
+use crate::engine::group_by_key::merging::KeyId;
 use crate::engine::group_by_key::rules::At;
 use crate::engine::group_by_key::windows::WindowGrouper;
 use crate::engine::tables::group::{GroupTable, KeyedBatch, Layout};
+use crate::engine::window::Merge;
 use crate::model::element::Chunk;
 use crate::model::ids::StageId;
 use crate::model::time::Timestamp;
@@ -104,6 +109,38 @@ impl Grouper {
         match &mut self.kind {
             Kind::Windows(windows) => windows.advance(input_watermark),
             Kind::Cells(cells) => cells.advance(tables, at),
+        }
+    }
+
+    /// Takes encoded questions, about `max_bytes` of them, for the SDK that merges the strategy's windows; each
+    /// is to be answered by [`Grouper::merge`]. `None` when nothing waits to be asked.
+    pub fn poll_questions(
+        &mut self,
+        tables: &mut impl GroupTable,
+        max_bytes: usize,
+    ) -> Option<Bytes> {
+        match &mut self.kind {
+            Kind::Windows(_) => None,
+            Kind::Cells(cells) => cells.poll_questions(tables, max_bytes),
+        }
+    }
+
+    /// Merges windows of a key as an SDK answered, and fires what that makes due.
+    pub fn merge(
+        &mut self,
+        tables: &mut impl GroupTable,
+        now: Timestamp,
+        input_watermark: Timestamp,
+        key: &Bytes,
+        merges: &[Merge],
+    ) {
+        let at = self.at(now, input_watermark);
+        let id = KeyId {
+            hash: coder::key_hash(key),
+            key: key.clone(),
+        };
+        if let Kind::Cells(cells) = &mut self.kind {
+            cells.merge(tables, &id, merges, at);
         }
     }
 

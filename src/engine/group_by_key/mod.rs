@@ -3,12 +3,13 @@
 //!
 //! Strategies that fire each window once, at its end, keep elements per window and group them as
 //! they are read (`windows`). All others keep a cell per key and window (`cells`, by the `rules` of
-//! the Beam model).
+//! the Beam model). Windows that only an SDK can merge wait for it (`merging`).
 
 mod cells;
 mod encode;
 mod grouper;
 mod holds;
+mod merging;
 mod pane;
 mod rules;
 mod windows;

@@ -83,14 +83,24 @@ impl CellRules {
         } else {
             cell.window_hold = self.window_hold(&row.window, cell.window_hold, false, at);
         }
-        let moment = moment(row, at);
-        self.trigger.on_element(&mut row.cell.trigger, moment);
+        if !row.cell.unmerged {
+            let moment = moment(row, at);
+            self.trigger.on_element(&mut row.cell.trigger, moment);
+        }
+    }
+
+    /// The window of an unmerged cell stays as it is: the trigger hears of its elements now.
+    pub(super) fn settle(&self, row: &mut CellRow, at: At) {
+        if std::mem::take(&mut row.cell.unmerged) {
+            self.tell_trigger(row, row.cell.fresh, at);
+        }
     }
 
     /// Fires if the trigger is ready.
     pub(super) fn fire_if_ready(&self, row: &mut CellRow, at: At) -> Option<Pane> {
         let moment = moment(row, at);
-        if row.cell.closed || !self.trigger.is_ready(&row.cell.trigger, moment) {
+        if row.cell.closed || row.cell.unmerged || !self.trigger.is_ready(&row.cell.trigger, moment)
+        {
             return None;
         }
         let finished = self.trigger.fire(&mut row.cell.trigger, moment);
@@ -143,6 +153,7 @@ impl CellRules {
         let mut merged = Self::new_row(result, at);
         let mut triggers: Vec<TriggerState> = Vec::with_capacity(rows.len());
         let mut waits_for_window = false;
+        let mut untold = 0;
         for row in rows {
             let cell = row.cell;
             // What a window that is no more has fired does not count: the new one starts afresh.
@@ -157,7 +168,11 @@ impl CellRules {
             };
             merged.cell.fresh += cell.fresh;
             merged.cell.values.merge(cell.values);
-            triggers.push(cell.trigger);
+            if cell.unmerged {
+                untold += cell.fresh;
+            } else {
+                triggers.push(cell.trigger);
+            }
         }
         if self.output_time == OutputTime::EndOfWindow {
             let end = window::end(&merged.window);
@@ -167,8 +182,11 @@ impl CellRules {
             let empty = merged.cell.fresh == 0;
             merged.cell.window_hold = self.window_hold(&merged.window, None, empty, at);
         }
-        let moment = moment(&merged, at);
-        merged.cell.trigger = self.trigger.merge(&triggers, moment);
+        if !triggers.is_empty() {
+            let moment = moment(&merged, at);
+            merged.cell.trigger = self.trigger.merge(&triggers, moment);
+        }
+        self.tell_trigger(&mut merged, untold, at);
         merged
     }
 
@@ -177,6 +195,7 @@ impl CellRules {
         if row.cell.closed {
             return (self.expiry(&row.window), None);
         }
+        debug_assert!(!row.cell.unmerged, "an unmerged window waits for the SDK");
         let event = if row.cell.ended {
             self.expiry(&row.window)
         } else {
@@ -186,6 +205,13 @@ impl CellRules {
             event,
             self.trigger.next_processing_time(&row.cell.trigger, now),
         )
+    }
+
+    fn tell_trigger(&self, row: &mut CellRow, elements: u64, at: At) {
+        let moment = moment(row, at);
+        for _ in 0..elements {
+            self.trigger.on_element(&mut row.cell.trigger, moment);
+        }
     }
 
     /// Emits a pane if there is something to tell; holds are released either way.

@@ -15,7 +15,7 @@ use crate::engine::{Action, Event, Lane, Release, Settings, StartBundle};
 use crate::model::bundle::{BundleApplication, ChannelSplit, Residual, SplitOutcome};
 use crate::model::stage::{
     ExecutableStage, GroupByKey, PCollection, SideInput, SideInputUse, SplittableStage, Stage,
-    StageGraph, StageKind,
+    StageGraph, StageKind, WindowMerging,
 };
 use crate::model::{
     AccumulationMode, BundleId, Coder, EnvironmentId, LaneId, OutputTime, PCollectionId, PaneInfo,
@@ -145,18 +145,28 @@ impl Rig {
     }
 
     fn finish_with(&mut self, output: &[(i64, &str)], residuals: Vec<Residual>) {
+        self.end_first(encode(output), residuals);
+    }
+
+    /// Ends the bundle that started first, with these bytes at output 0.
+    fn answer(&mut self, output: Vec<u8>) {
+        self.end_first(Bytes::from(output), Vec::new());
+    }
+
+    fn end_first(&mut self, bytes: Bytes, residuals: Vec<Residual>) {
         let bundle = self
             .started
             .pop_front()
             .expect("a bundle is running")
             .bundle;
-        if !output.is_empty() {
+        if !bytes.is_empty() {
+            let output = 0;
             self.tell(
                 bundle,
                 Event::Data {
                     bundle,
-                    output: 0,
-                    bytes: encode(output),
+                    output,
+                    bytes,
                 },
             );
         }
@@ -246,19 +256,23 @@ fn printable(bytes: &[u8]) -> String {
 
 /// Elements of `kv(bytes, bytes)`, written `key:value`, or of `bytes`, in the global window.
 fn encode(elements: &[(i64, &str)]) -> Bytes {
+    Bytes::from(encode_in(&[Window::Global], elements))
+}
+
+fn encode_in(windows: &[Window], elements: &[(i64, &str)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (at, text) in elements {
         coder::windowed_value::write_header(
             &mut bytes,
             Timestamp::from_millis(*at),
-            &[Window::Global],
+            windows,
             PaneInfo::NO_FIRING,
         );
         for part in text.split(':') {
             coder::length_prefix::write(&mut bytes, part.as_bytes());
         }
     }
-    Bytes::from(bytes)
+    bytes
 }
 
 fn windowing() -> WindowingStrategy {
@@ -302,7 +316,7 @@ impl Builder {
                 producer: id,
                 consumers: Vec::new(),
                 side_consumers: Vec::new(),
-                coder: Coder::WindowedValue(Box::new(value), Box::new(Coder::GlobalWindow)),
+                coder: windowed(value, Coder::GlobalWindow),
                 windowing: windowing(),
                 bounded: true,
             });
@@ -370,10 +384,53 @@ impl Builder {
     fn group(&mut self, name: &str, input: u32) -> u32 {
         let kind = StageKind::GroupByKey(GroupByKey {
             windowing: windowing(),
+            merging: None,
         });
         let iterable = Coder::Iterable(Box::new(Coder::Bytes));
         let value = Coder::Kv(Box::new(Coder::Bytes), Box::new(iterable));
         self.add(name, kind, &[input], Some(value))
+    }
+
+    /// A group-by-key whose windows, of a kind that only the SDK knows, the stage `merge` merges.
+    fn merging_group(&mut self, name: &str, input: u32) -> u32 {
+        let windows = Coder::Iterable(Box::new(Coder::IntervalWindow));
+        let pair = |left: Coder, right: Coder| Coder::Kv(Box::new(left), Box::new(right));
+        let merges = Coder::Iterable(Box::new(pair(Coder::IntervalWindow, windows.clone())));
+        let answer = pair(Coder::Bytes, pair(windows.clone(), merges));
+        let group = self.group(name, input);
+        let questions = PCollectionId(group + 1);
+        self.pcollections.push(PCollection {
+            name: "questions".to_owned(),
+            producer: StageId(self.stages.len() as u32 - 1),
+            coder: windowed(pair(Coder::Bytes, windows), Coder::GlobalWindow),
+            ..self.pcollections[group as usize].clone()
+        });
+        let answers = self.par_do("merge", questions.0, Some(answer));
+        let stage = self.stages.iter_mut().find(|stage| stage.name == name);
+        let stage = stage.expect("the stage was added");
+        stage.outputs.push(questions);
+        let window_fn = WindowFn::Custom {
+            urn: "own".to_owned(),
+        };
+        stage.kind = StageKind::GroupByKey(GroupByKey {
+            windowing: WindowingStrategy {
+                window_fn,
+                needs_merge: true,
+                window_coder: Coder::IntervalWindow,
+                ..windowing()
+            },
+            merging: Some(WindowMerging {
+                questions,
+                answers: PCollectionId(answers),
+            }),
+        });
+        for windowed_by_it in [input, group] {
+            let node = &mut self.pcollections[windowed_by_it as usize];
+            if let Coder::WindowedValue(value, _) = node.coder.clone() {
+                node.coder = windowed(*value, Coder::IntervalWindow);
+            }
+        }
+        group
     }
 
     fn graph(self) -> StageGraph {
@@ -400,6 +457,17 @@ fn executable() -> ExecutableStage {
         finalizes: false,
         stable_input: false,
         time_sorted_input: false,
+    }
+}
+
+fn windowed(value: Coder, window: Coder) -> Coder {
+    Coder::WindowedValue(Box::new(value), Box::new(window))
+}
+
+fn interval(start: i64, end: i64) -> Window {
+    Window::Interval {
+        start: Timestamp::from_millis(start),
+        end: Timestamp::from_millis(end),
     }
 }
 
@@ -661,5 +729,52 @@ fn a_split_gives_elements_back_once() {
         Retrying { stage: StageId(2), failure: "boom", attempt: 1 }
         start b4 process [.a@1 .b-first@2]
         watermark process MAX
+    "#]]);
+}
+
+#[test]
+fn an_sdk_merges_windows_of_its_own() {
+    let mut builder = Builder::default();
+    let impulse = builder.impulse();
+    let pairs = builder.par_do("pairs", impulse, Some(kv()));
+    let grouped = builder.merging_group("group", pairs);
+    builder.par_do("after", grouped, None);
+    let mut rig = Rig::new(builder.graph(), Settings::default());
+    let windows = [interval(1, 4), interval(3, 9)];
+    let mut elements = encode_in(&windows[..1], &[(1, "a:1")]);
+    elements.extend(encode_in(&windows[1..], &[(3, "a:2")]));
+    rig.answer(elements);
+    // An answer that leaves somebody out fails, and the question is asked again.
+    rig.answer(Vec::new());
+    // What is asked bears the key as it is encoded.
+    let mut answer = encode_in(&[Window::Global], &[(1, "\u{1}a")]);
+    coder::iterable::write_count(&mut answer, 0);
+    coder::iterable::write_count(&mut answer, 1);
+    coder::window::write(&mut answer, &interval(1, 9));
+    coder::iterable::write_count(&mut answer, 2);
+    windows
+        .iter()
+        .for_each(|window| coder::window::write(&mut answer, window));
+    rig.answer(answer);
+    rig.answer(Vec::new());
+    assert!(rig.done());
+    rig.check(expect![[r#"
+        watermark impulse MAX
+        start b1 pairs [.@MIN]
+        watermark pairs MAX
+        watermark group 3
+        start b2 merge [..a......................@MIN]
+        watermark after 3
+        Release(DiscardMetrics { bundle: BundleId(2) })
+        Retrying { stage: StageId(3), failure: "the SDK was asked to merge the windows of 1 keys and answered 0", attempt: 1 }
+        start b3 merge [..a......................@MIN]
+        watermark group 8
+        watermark merge 3
+        watermark merge 8
+        watermark after 8
+        start b4 after [.a.....1.2@8]
+        watermark group MAX
+        watermark merge MAX
+        watermark after MAX
     "#]]);
 }

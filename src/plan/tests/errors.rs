@@ -90,16 +90,6 @@ fn windows_that_cannot_be_grouped() {
     check(
         "
         start: impulse
-        pairs: window start windows=my:merging:windows coder=kv(string,custom)
-        groups: gbk pairs
-        ",
-        expect![[r#"
-            error: transform "user/groups" (beam:transform:merge_windows:v1): a custom window fn that merges windows is not supported yet; use session windows, or windows that do not merge
-        "#]],
-    );
-    check(
-        "
-        start: impulse
         pairs: window start windows=retracting coder=kv(string,custom)
         ",
         expect![[r#"

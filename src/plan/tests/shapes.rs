@@ -544,3 +544,39 @@ fn some_inputs_need_a_stage_of_their_own() {
         "#]],
     );
 }
+
+#[test]
+fn windows_of_its_own_are_merged_in_the_sdk() {
+    check(
+        "
+        start: impulse
+        pairs: window start windows=my:merging:windows coder=kv(string,custom)
+        groups: gbk pairs
+        end: pardo groups
+        ",
+        expect![[r#"
+            s0 "user/start": impulse
+              out p0 "start": windowed(bytes, global)
+
+            s1 "user/pairs": executable in env0 "py"
+              in  p0 "start": windowed(bytes, global)
+              run "pairs" user/pairs [beam:transform:window_into:v1]
+              out p1 "pairs": windowed(kv(string, prefixed(test:coder:custom)), custom_window(prefixed(test:coder:special_window)))
+
+            s2 "user/groups": group by key
+              in  p1 "pairs": windowed(kv(string, prefixed(test:coder:custom)), custom_window(prefixed(test:coder:special_window)))
+              by  custom my:merging:windows, merging, Default
+              out p2 "groups": windowed(kv(string, iterable(prefixed(test:coder:custom))), custom_window(prefixed(test:coder:special_window)))
+              out p3 "groups/Merge.in": windowed(kv(bytes, iterable(custom_window(prefixed(test:coder:special_window)))), global)
+
+            s3 "user/end": executable in env0 "py"
+              in  p2 "groups": windowed(kv(string, iterable(prefixed(test:coder:custom))), custom_window(prefixed(test:coder:special_window)))
+              run "end" user/end [beam:transform:pardo:v1]
+
+            s4 "user/groups": executable in env0 "py"
+              in  p3 "groups/Merge.in": windowed(kv(bytes, iterable(custom_window(prefixed(test:coder:special_window)))), global)
+              run "groups/Merge" user/groups [beam:transform:merge_windows:v1]
+              out p4 "groups/Merge.out": windowed(kv(bytes, kv(iterable(custom_window(prefixed(test:coder:special_window))), iterable(kv(custom_window(prefixed(test:coder:special_window)), iterable(custom_window(prefixed(test:coder:special_window))))))), global)
+        "#]],
+    );
+}

@@ -60,6 +60,9 @@ pub struct Cell {
     pub ended: bool,
     /// The trigger finished: what comes is dropped, until the window expires.
     pub closed: bool,
+    /// A window new to its key, which the SDK has yet to merge with the others: it fires nothing, and the
+    /// trigger has not been told of its elements.
+    pub unmerged: bool,
 }
 
 impl Cell {
