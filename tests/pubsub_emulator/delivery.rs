@@ -59,3 +59,20 @@ async fn a_stream_delivers_at_once_and_takes_acks() {
     assert_eq!((stats.backlog, stats.counters.acked), (0, 3));
     rig.emulator.shutdown().await.expect("stops");
 }
+
+#[tokio::test]
+async fn no_other_run_gives_the_same_ids() {
+    let mut first = Rig::with(pb::Subscription::default()).await;
+    let ids = first.publish(&["a", "b"]).await;
+    assert_ne!(ids[0], ids[1]);
+    let mut second = Rig::with(pb::Subscription::default()).await;
+    let later = second.publish(&["a", "b"]).await;
+    assert!(
+        ids.iter().all(|id| !later.contains(id)),
+        "{ids:?} {later:?}"
+    );
+    // A late ack to the first run means nothing to the second.
+    let stale = first.pull(1).await;
+    let _ = second.ack(&stale).await;
+    assert_eq!(payloads(&second.pull(10).await), ["a", "b"]);
+}

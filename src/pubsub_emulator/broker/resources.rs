@@ -75,9 +75,13 @@ pub(super) struct Snapshot {
     pub(super) expires: Time,
 }
 
+/// How long a run must have lasted for each message it has published, for its ids not to meet those
+/// of a run that begins after it.
+const NANOS_PER_ID: u64 = 1_000;
+
 impl Broker {
     /// An empty broker whose chance comes from `seed`.
-    pub fn new(seed: u64, streams: StreamRules) -> Broker {
+    pub fn new(seed: u64, started: Time, streams: StreamRules) -> Broker {
         Broker {
             rng: Rng::new(seed),
             streams,
@@ -88,7 +92,9 @@ impl Broker {
             snapshots: BTreeMap::new(),
             consumers: BTreeMap::new(),
             ended: BTreeMap::new(),
-            next_message: 1,
+            // A subscriber that outlives an emulator must not take a message of the next one for one
+            // that it knows, nor may its late acks hit one: no two emulators give the same ids.
+            next_message: started.nanos().unsigned_abs() / NANOS_PER_ID,
             next_tag: 1,
             next_consumer: 1,
             wakes: Vec::new(),

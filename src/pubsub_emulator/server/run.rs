@@ -16,6 +16,7 @@ use crate::pubsub_emulator::delivery::{DeliveryFaults, Stats};
 use crate::pubsub_emulator::settings::{Faults, Settings};
 
 use super::admin;
+use super::clock::Clock;
 use super::iam::IamPolicy;
 use super::publisher::Publisher;
 use super::shared::Shared;
@@ -59,14 +60,15 @@ pub struct Emulator {
 
 /// Starts an emulator inside this process; it listens when this returns.
 pub async fn start(settings: Settings) -> Result<Emulator, Error> {
-    let broker = Broker::new(settings.seed, stream_rules(&settings)?);
+    let clock = Clock::new();
+    let broker = Broker::new(settings.seed, clock.now(), stream_rules(&settings)?);
     let listen = (settings.host.clone(), settings.port);
     let listener = TcpListener::bind(listen).await;
     let listener = listener.map_err(|source| listen_error(&settings, source))?;
     let addr = listener.local_addr();
     let addr = addr.map_err(|source| listen_error(&settings, source))?;
     let faults = settings.faults.clone();
-    let shared = Arc::new(Shared::new(settings, broker));
+    let shared = Arc::new(Shared::new(settings, clock, broker));
     shared.set_faults(faults)?;
     let routes = routes(&shared).await;
     let stop = Arc::new(Notify::new());

@@ -37,13 +37,13 @@ struct Chaos {
 }
 
 impl Shared {
-    pub(super) fn new(settings: Settings, broker: Broker) -> Shared {
+    pub(super) fn new(settings: Settings, clock: Clock, broker: Broker) -> Shared {
         let chaos = Chaos {
             faults: settings.faults.clone(),
             rng: Rng::new(settings.seed ^ 0x5EED),
         };
         Shared {
-            clock: Clock::new(),
+            clock,
             settings,
             broker: Mutex::new(broker),
             sleepers: Mutex::default(),
