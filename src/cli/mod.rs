@@ -6,5 +6,6 @@ pub mod pubsub_emulator;
 mod run;
 pub mod serve;
 pub mod server;
+mod server_id;
 
 pub use run::run;

@@ -58,8 +58,10 @@ pub fn runner(context: RunnerContext) -> Arc<dyn Runner> {
     };
     let pubsub = PubsubHosting {
         endpoint: Endpoint::from_parts(context.pubsub_emulator_host),
+        sweeps: context.is_sole,
         server_id: context.server_id,
         threads: cores * 8,
+        shared: Arc::default(),
     };
     Arc::new(Driver::new(hosting, pubsub, context.lanes))
 }

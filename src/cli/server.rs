@@ -9,6 +9,7 @@ use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
 
 use crate::artifact::{self, Repository, RetrievalService, Sessions, StagingService};
+use crate::cli::server_id::ServerId;
 use crate::config::ServeSettings;
 use crate::environment::Policy;
 use crate::fnapi::{self, FnApi};
@@ -36,6 +37,8 @@ pub struct RunnerContext {
     pub pubsub_emulator_host: Option<String>,
     /// Names this server on the temporary subscriptions it makes.
     pub server_id: String,
+    /// Whether no other process has this name.
+    pub is_sole: bool,
     /// Folder of the process; a job's is `jobs/<id>` in it.
     pub data_dir: std::path::PathBuf,
 }
@@ -72,6 +75,8 @@ pub struct Server {
     registry: Arc<Registry>,
     tasks: JoinSet<Result<(), tonic::transport::Error>>,
     stop: CancellationToken,
+    /// Ours until the server is gone.
+    _server_id: ServerId,
 }
 
 impl Server {
@@ -89,6 +94,7 @@ impl Server {
         let artifacts = listen(&settings.host, settings.artifact_port, "--artifact-port").await?;
         let (address, artifact_address) = (local(&listener)?, local(&artifacts)?);
         let repository = Repository::open(&settings.data_dir)?;
+        let server_id = ServerId::claim(&settings.data_dir);
         let registry = Arc::new(Registry::new(RegistryLimits::default()));
         let sessions = Arc::new(Sessions::default());
         let fn_api = FnApi::new(fnapi::Settings::default());
@@ -98,7 +104,8 @@ impl Server {
             environments: settings.environments.clone(),
             lanes: settings.lanes,
             pubsub_emulator_host: settings.pubsub_emulator_host.clone(),
-            server_id: crate::telemetry::entropy::hex(4),
+            server_id: server_id.name.clone(),
+            is_sole: server_id.is_sole,
             data_dir: settings.data_dir.clone(),
         };
         let supervisor =
@@ -122,6 +129,7 @@ impl Server {
             registry,
             tasks: JoinSet::new(),
             stop: CancellationToken::new(),
+            _server_id: server_id,
         };
         let artifacts_only = artifact_routes(Routes::default(), &repository, &sessions);
         let all = artifact_routes(fn_api.routes(), &repository, &sessions)

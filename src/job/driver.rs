@@ -80,16 +80,22 @@ impl Runner for Driver {
 /// Runs one job to its end.
 async fn run(job: Arc<JobRecord>, plan: Plan, hosting: Hosting, pubsub: PubsubHosting, lanes: u32) {
     let mut cancel = job.cancel_requested();
-    let opened = tokio::select! {
-        opened = Sources::open(&plan.graph, &job, &pubsub) => opened,
-        () = told(&mut cancel) => {
-            job.set_state(JobState::Cancelled);
-            return;
-        }
+    let mut sources = Sources::new(&job, pubsub);
+    let hindered = tokio::select! {
+        opened = sources.open(&plan.graph) => opened.err().map(Ended::Failed),
+        () = told(&mut cancel) => Some(Ended::Cancelled),
     };
-    let ended = match opened {
-        Ok(sources) => execute(&job, plan, hosting, sources, lanes).await,
-        Err(error) => Ended::Failed(error),
+    let ended = match hindered {
+        None => execute(&job, plan, hosting, sources, lanes).await,
+        Some(ended) => {
+            if tokio::time::timeout(STOP_WITHIN, sources.close())
+                .await
+                .is_err()
+            {
+                tracing::warn!(job = %job.id(), "sources did not stop in time");
+            }
+            ended
+        }
     };
     match ended {
         Ended::Done => {

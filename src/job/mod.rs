@@ -15,6 +15,7 @@ pub mod runner;
 mod script;
 mod slots;
 mod sources;
+mod temporary;
 
 pub use driver::Driver;
 pub use harnesses::Hosting;
@@ -25,3 +26,4 @@ pub use record::JobRecord;
 pub use registry::Registry;
 pub use runner::{PrepareError, Runner};
 pub use sources::PubsubHosting;
+pub use temporary::PubsubUse;

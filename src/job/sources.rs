@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 
 use crate::engine::{Event, Message};
@@ -11,12 +12,12 @@ use crate::job::execution::{Execution, Outcome};
 use crate::job::messages::Importance;
 use crate::job::options::Settings;
 use crate::job::record::JobRecord;
+use crate::job::temporary::{CountedRead, PubsubUse, Temporaries};
 use crate::model::stage::{PubsubRead, PubsubWrite, StageGraph, StageKind};
 use crate::model::{LaneId, StageId, Timestamp};
-use crate::source::pubsub::subscription::{self, Temporary};
 use crate::source::pubsub::{
     self, Batch, Client, Endpoint, PublishSettings, Publisher, ReadSettings, Reader, ReaderHandle,
-    Receipt,
+    Receipt, Temporary, subscription, topic,
 };
 use crate::telemetry::clock;
 
@@ -29,94 +30,132 @@ pub struct PubsubHosting {
     pub endpoint: Endpoint,
     /// Names this server on the temporary subscriptions it makes.
     pub server_id: String,
+    /// Whether no other process has this name, so that what bears it and no job of ours is left over.
+    pub sweeps: bool,
     /// Engine threads and bundles that work on a job, for the default number of keys.
     pub threads: u32,
+    /// What the jobs know of each other.
+    pub shared: Arc<PubsubUse>,
 }
 
 /// The open reads and writes of a job.
 pub struct Sources {
+    job: Arc<JobRecord>,
+    hosting: PubsubHosting,
     client: Option<Client>,
-    reads: parking_lot::Mutex<BTreeMap<StageId, Reader>>,
+    reads: parking_lot::Mutex<BTreeMap<StageId, Read>>,
     handles: BTreeMap<StageId, ReaderHandle>,
     publishers: BTreeMap<StageId, Arc<Publisher>>,
-    /// Subscriptions to be deleted at the end.
-    temporary: Vec<String>,
-    pumps: parking_lot::Mutex<Vec<JoinHandle<Reader>>>,
+    temporaries: Temporaries,
+    pumps: parking_lot::Mutex<Vec<JoinHandle<Read>>>,
     stop: tokio::sync::watch::Sender<bool>,
 }
 
+/// An open read.
+struct Read {
+    reader: Reader,
+    /// From a subscription that ends with the job: there is nothing to acknowledge at its end.
+    is_temporary: bool,
+    _counted: CountedRead,
+}
+
 impl Sources {
+    /// Nothing is open yet.
+    pub fn new(job: &Arc<JobRecord>, hosting: PubsubHosting) -> Self {
+        Self {
+            temporaries: Temporaries::new(&hosting.shared, job.id()),
+            job: Arc::clone(job),
+            hosting,
+            client: None,
+            reads: parking_lot::Mutex::default(),
+            handles: BTreeMap::new(),
+            publishers: BTreeMap::new(),
+            pumps: parking_lot::Mutex::default(),
+            stop: tokio::sync::watch::Sender::new(false),
+        }
+    }
+
     /// Opens every native read and write. A read from a topic has its subscription when this returns.
     ///
     /// # Errors
     ///
     /// The reason, naming the transform.
-    pub async fn open(
-        graph: &StageGraph,
-        job: &JobRecord,
-        hosting: &PubsubHosting,
-    ) -> Result<Self, String> {
-        let mut sources = Self {
-            client: None,
-            reads: parking_lot::Mutex::default(),
-            handles: BTreeMap::new(),
-            publishers: BTreeMap::new(),
-            temporary: Vec::new(),
-            pumps: parking_lot::Mutex::default(),
-            stop: tokio::sync::watch::Sender::new(false),
-        };
+    pub async fn open(&mut self, graph: &StageGraph) -> Result<(), String> {
         for (id, stage) in (0..).map(StageId).zip(&graph.stages) {
             let opened = match &stage.kind {
-                StageKind::PubsubRead(read) => sources.open_read(id, read, job, hosting).await,
-                StageKind::PubsubWrite(write) => sources.open_write(id, write, hosting),
+                StageKind::PubsubRead(read) => self.open_read(id, &stage.name, read).await,
+                StageKind::PubsubWrite(write) => self.open_write(id, write).await,
                 _ => continue,
             };
-            if let Err(error) = opened {
-                sources.close().await;
-                return Err(format!("{}: {error}", stage.name));
-            }
+            opened.map_err(|error| format!("{}: {error}", stage.name))?;
         }
-        Ok(sources)
+        Ok(())
     }
 
     async fn open_read(
         &mut self,
         id: StageId,
+        name: &str,
         read: &PubsubRead,
-        job: &JobRecord,
-        hosting: &PubsubHosting,
     ) -> Result<(), pubsub::Error> {
-        let client = self.client(hosting)?;
+        let client = self.client()?;
+        let is_temporary = read.subscription.is_none();
         let subscription = match (&read.subscription, &read.topic) {
-            (Some(subscription), _) => subscription.clone(),
+            (Some(subscription), _) => {
+                self.look_at(&client, name, subscription).await?;
+                subscription.clone()
+            }
             (None, topic) => {
-                let topic = topic.clone().unwrap_or_default();
-                let temporary = temporary(&topic, id, job, hosting);
-                let made = subscription::create_temporary_subscription(&client, &temporary).await?;
-                self.temporary.push(made.clone());
-                made
+                let temporary = self.temporary(topic.as_deref().unwrap_or_default(), id);
+                let sweeps = self.hosting.sweeps;
+                self.temporaries.create(&client, temporary, sweeps).await?
             }
         };
+        let (counted, others) = self.hosting.shared.read(&subscription);
+        if others > 0 {
+            let text = format!(
+                "{name}: {subscription} is read by {others} more, which get a part of its messages: \
+                 give each read a subscription of its own"
+            );
+            self.job.message(Importance::Warning, text);
+        }
         let settings = ReadSettings {
             timestamp_attribute: read.timestamp_attribute.clone(),
             id_attribute: read.id_attribute.clone(),
             with_attributes: read.with_attributes,
-            keys: keys(job.settings(), hosting.threads),
+            keys: keys(self.job.settings(), self.hosting.threads),
             ..ReadSettings::new(subscription)
         };
         let reader = Reader::open(&client, settings)?;
         self.handles.insert(id, reader.handle());
-        self.reads.lock().insert(id, reader);
+        let read = Read {
+            reader,
+            is_temporary,
+            _counted: counted,
+        };
+        self.reads.lock().insert(id, read);
         Ok(())
     }
 
-    fn open_write(
-        &mut self,
-        id: StageId,
-        write: &PubsubWrite,
-        hosting: &PubsubHosting,
+    /// Says what a user should know of a subscription before a pipeline reads it.
+    async fn look_at(
+        &self,
+        client: &Client,
+        name: &str,
+        subscription: &str,
     ) -> Result<(), pubsub::Error> {
-        let client = self.client(hosting)?;
+        for warning in subscription::check_subscription(client, subscription).await? {
+            self.job
+                .message(Importance::Warning, format!("{name}: {warning}"));
+        }
+        Ok(())
+    }
+
+    async fn open_write(&mut self, id: StageId, write: &PubsubWrite) -> Result<(), pubsub::Error> {
+        let client = self.client()?;
+        if let Some(topic) = &write.topic {
+            topic::check_topic(&client, topic).await?;
+        }
         let settings = PublishSettings {
             id_attribute: write.id_attribute.clone(),
             timestamp_attribute: write.timestamp_attribute.clone(),
@@ -127,13 +166,25 @@ impl Sources {
         Ok(())
     }
 
-    fn client(&mut self, hosting: &PubsubHosting) -> Result<Client, pubsub::Error> {
+    fn client(&mut self) -> Result<Client, pubsub::Error> {
         match &self.client {
             Some(client) => Ok(client.clone()),
             None => {
-                let client = Client::connect(hosting.endpoint.clone())?;
+                let client = Client::connect(self.hosting.endpoint.clone())?;
                 Ok(self.client.insert(client).clone())
             }
+        }
+    }
+
+    fn temporary(&self, topic: &str, id: StageId) -> Temporary {
+        let of_topic = || topic.split('/').nth(1).unwrap_or_default().to_owned();
+        Temporary {
+            topic: topic.to_owned(),
+            project: self.job.settings().project.clone().unwrap_or_else(of_topic),
+            server_id: self.hosting.server_id.clone(),
+            job_id: self.job.id().to_owned(),
+            job_name: self.job.name().to_owned(),
+            read: id.to_string(),
         }
     }
 
@@ -149,36 +200,33 @@ impl Sources {
 
     /// Lets messages flow to the lanes.
     pub fn start(&self, execution: &Arc<Execution>) {
-        for (id, reader) in std::mem::take(&mut *self.reads.lock()) {
+        for (id, read) in std::mem::take(&mut *self.reads.lock()) {
             let pump = Pump {
                 id,
                 execution: Arc::clone(execution),
                 stop: self.stop.subscribe(),
             };
-            self.pumps.lock().push(tokio::spawn(pump.run(reader)));
+            self.pumps.lock().push(tokio::spawn(async move {
+                let mut read = read;
+                pump.run(&mut read.reader).await;
+                read
+            }));
         }
     }
 
     /// Ends every read, sends what is still to be acknowledged, deletes temporary subscriptions.
     pub async fn close(&self) {
         self.stop.send_replace(true);
+        let deletions = self.temporaries.delete();
         let pumps = std::mem::take(&mut *self.pumps.lock());
-        let mut readers: Vec<Reader> = std::mem::take(&mut *self.reads.lock())
+        let waiting = std::mem::take(&mut *self.reads.lock());
+        let ended = join_all(pumps).await.into_iter().flatten();
+        let lasting = waiting
             .into_values()
-            .collect();
-        readers.extend(
-            futures_util::future::join_all(pumps)
-                .await
-                .into_iter()
-                .flatten(),
-        );
-        futures_util::future::join_all(readers.into_iter().map(Reader::close)).await;
-        let Some(client) = &self.client else { return };
-        for subscription in &self.temporary {
-            if let Err(error) = subscription::delete_subscription(client, subscription).await {
-                tracing::warn!(%subscription, %error, "a temporary subscription is left");
-            }
-        }
+            .chain(ended)
+            .filter(|read| !read.is_temporary);
+        join_all(lasting.map(|read| read.reader.close())).await;
+        join_all(deletions).await;
     }
 }
 
@@ -190,17 +238,17 @@ struct Pump {
 }
 
 impl Pump {
-    async fn run(self, mut reader: Reader) -> Reader {
+    async fn run(self, reader: &mut Reader) {
         let mut stop = self.stop.clone();
         let handle = reader.handle();
         let mut tick = tokio::time::interval(WATERMARK_PERIOD);
         loop {
             tokio::select! {
-                _ = stop.wait_for(|stop| *stop) => return reader,
+                _ = stop.wait_for(|stop| *stop) => return,
                 batch = reader.next() => match batch {
                     Some(Ok(batch)) => self.send(batch),
                     Some(Err(error)) => self.complain(&error),
-                    None => return reader,
+                    None => return,
                 },
                 _ = tick.tick() => {
                     // Told after all messages that the reader counts as handed out.
@@ -253,18 +301,6 @@ impl Pump {
 /// Receipts as the reader knows them.
 pub fn receipts(receipts: Vec<u64>) -> Vec<Receipt> {
     receipts.into_iter().map(Receipt).collect()
-}
-
-fn temporary(topic: &str, id: StageId, job: &JobRecord, hosting: &PubsubHosting) -> Temporary {
-    let of_topic = || topic.split('/').nth(1).unwrap_or_default().to_owned();
-    Temporary {
-        topic: topic.to_owned(),
-        project: job.settings().project.clone().unwrap_or_else(of_topic),
-        server_id: hosting.server_id.clone(),
-        job_id: job.id().to_owned(),
-        job_name: job.name().to_owned(),
-        read: id.to_string(),
-    }
 }
 
 /// The number of shuffle keys: as asked for, else by the size of the process.

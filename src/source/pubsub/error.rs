@@ -34,6 +34,14 @@ pub enum Error {
         /// The server's words.
         message: String,
     },
+    /// Nothing can be pulled from the subscription as it is.
+    #[error("{subscription} cannot be read: {reason}")]
+    Unreadable {
+        /// Its path.
+        subscription: String,
+        /// Why not, and what to do.
+        reason: &'static str,
+    },
     /// The server refuses the call as it stands; asking again does not help.
     #[error("{call} on {resource} was refused with {code:?}: {message}")]
     Refused {

@@ -29,6 +29,7 @@ mod shared;
 mod stream;
 pub mod subscription;
 pub mod time_text;
+pub mod topic;
 pub mod watermark;
 pub mod wire;
 
@@ -42,4 +43,5 @@ pub use publisher::Publisher;
 pub use reader::{Batch, Reader, ReaderHandle};
 pub use settings::ReadSettings;
 pub use shared::ReaderStats;
+pub use subscription::Temporary;
 pub use watermark::Bound;

@@ -31,6 +31,13 @@ pub struct Temporary {
     pub read: String,
 }
 
+impl Temporary {
+    /// The path that the subscription has, or will have.
+    pub fn path(&self) -> Result<String, Error> {
+        Ok(describe(self)?.name)
+    }
+}
+
 /// Makes the subscription, or finds it if this job made it before; returns its path.
 pub async fn create_temporary_subscription(
     client: &Client,
@@ -51,8 +58,9 @@ pub async fn create_temporary_subscription(
     Ok(subscription.name)
 }
 
-/// Checks that a subscription exists, and says what about it does not go well with a pipeline. A
-/// server that does not let us look at it is no error, since reading needs no such permission.
+/// Checks that a subscription exists and can be pulled from, and says what about it does not go well
+/// with a pipeline. A server that does not let us look at it is no error, since reading needs no such
+/// permission.
 pub async fn check_subscription(client: &Client, path: &str) -> Result<Vec<String>, Error> {
     let subscriber = client.subscriber()?;
     let call = Call {
@@ -68,11 +76,32 @@ pub async fn check_subscription(client: &Client, path: &str) -> Result<Vec<Strin
         async move { subscriber.get_subscription(request).await }
     };
     match retrying(call, ADMIN_MAX, backoff(path), attempt).await {
-        Ok(found) => Ok(warnings(found.get_ref())),
+        Ok(found) => match hindrance(found.get_ref()) {
+            Some(reason) => Err(Error::Unreadable {
+                subscription: path.to_owned(),
+                reason,
+            }),
+            None => Ok(warnings(found.get_ref())),
+        },
         Err(error @ Error::PermissionDenied { .. }) => Ok(vec![format!(
             "the subscription could not be checked: {error}"
         )]),
         Err(error) => Err(error),
+    }
+}
+
+/// Why nothing can be pulled from a subscription, ever.
+fn hindrance(subscription: &Subscription) -> Option<&'static str> {
+    let push = subscription.push_config.as_ref();
+    if subscription.detached {
+        Some("it is detached from its topic: make another")
+    } else if push.is_some_and(|push| !push.push_endpoint.is_empty()) {
+        Some("it pushes its messages to an endpoint: make one without")
+    } else if subscription.bigquery_config.is_some() || subscription.cloud_storage_config.is_some()
+    {
+        Some("it exports its messages: make one that does not")
+    } else {
+        None
     }
 }
 
@@ -104,8 +133,9 @@ fn warnings(subscription: &Subscription) -> Vec<String> {
             "has message transforms: what they filter out counts as backlog until then",
         ),
         (
-            subscription.detached,
-            "is detached from its topic: nothing will be delivered",
+            retention_seconds(subscription).is_some_and(|seconds| seconds < RETENTION_SECONDS_MIN),
+            "keeps messages for less than an hour: they are lost if the pipeline is down or behind \
+             for longer than it says",
         ),
         (
             subscription.topic == DELETED_TOPIC,
@@ -118,6 +148,11 @@ fn warnings(subscription: &Subscription) -> Vec<String> {
         .filter(|(applies, _)| *applies)
         .map(|(_, warning)| format!("{name} {warning}"))
         .collect()
+}
+
+fn retention_seconds(subscription: &Subscription) -> Option<i64> {
+    let retention = subscription.message_retention_duration.as_ref()?;
+    Some(retention.seconds)
 }
 
 /// Deletes a subscription; one that is gone already is fine.
@@ -266,10 +301,14 @@ const LABEL_CHARS_MAX: usize = 63;
 const TIME_TO_LIVE: Duration = Duration::from_secs(24 * 3_600);
 /// Messages may not outlive the subscription.
 const RETENTION: Duration = Duration::from_secs(23 * 3_600);
-const ADMIN_MAX: Duration = Duration::from_secs(30);
+/// An hour: restarting a pipeline takes a person some time.
+const RETENTION_SECONDS_MIN: i64 = 3_600;
+const ADMIN_MAX: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {
+    use googleapis_tonic_google_pubsub_v1::google::pubsub::v1::PushConfig;
+
     use super::*;
 
     fn temporary(job_id: &str, read: &str) -> Temporary {
@@ -304,6 +343,7 @@ mod tests {
         assert_eq!(warnings(&plain), [""; 0]);
         let odd = Subscription {
             enable_exactly_once_delivery: true,
+            message_retention_duration: Some(seconds(Duration::from_secs(600))),
             topic: DELETED_TOPIC.into(),
             ..plain
         };
@@ -313,9 +353,38 @@ mod tests {
             "{warnings:?}"
         );
         assert!(
-            warnings[1].starts_with("s belongs to a topic"),
+            warnings[1].starts_with("s keeps messages for less"),
             "{warnings:?}"
         );
+        assert!(
+            warnings[2].starts_with("s belongs to a topic"),
+            "{warnings:?}"
+        );
+    }
+
+    #[test]
+    fn refuses_what_nothing_can_be_pulled_from() {
+        let plain = Subscription::default();
+        assert_eq!(hindrance(&plain), None);
+        let detached = Subscription {
+            detached: true,
+            ..plain.clone()
+        };
+        let pushing = Subscription {
+            push_config: Some(PushConfig {
+                push_endpoint: "https://example.com".into(),
+                ..PushConfig::default()
+            }),
+            ..plain.clone()
+        };
+        // What a server shows for a subscription that is pulled from.
+        let pulled = Subscription {
+            push_config: Some(PushConfig::default()),
+            ..plain
+        };
+        assert!(hindrance(&detached).is_some_and(|why| why.starts_with("it is detached")));
+        assert!(hindrance(&pushing).is_some_and(|why| why.starts_with("it pushes")));
+        assert_eq!(hindrance(&pulled), None);
     }
 
     #[test]
