@@ -92,6 +92,8 @@ ALL = (
           arguments=("test_unsupported.py",)),
     Suite("pubsub-clients", "the Pub/Sub emulator under Google's Python client", "pytest_package",
           arguments=("../pubsub/emulator_clients_test.py",)),
+    Suite("pubsub-pipelines", "Python pipelines on Pub/Sub, over three servers", "pytest_package",
+          arguments=("../pubsub/pipelines_test.py",)),
     Suite("go", "the Go SDK's integration tests", "go", default=False, arguments=GO_PACKAGES,
           timeout_minutes=20),
     Suite("transforms", "the package's 14 transform test modules", "pytest_package", default=False,

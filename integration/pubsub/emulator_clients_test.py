@@ -7,13 +7,10 @@ what they should be, because a test machine may be busy.
 import concurrent.futures
 import json
 import os
-import pathlib
 import queue
-import subprocess
 import threading
 import time
 import urllib.error
-import urllib.request
 
 import pytest
 from google.api_core import exceptions
@@ -23,46 +20,16 @@ from google.cloud.pubsub_v1.subscriber.scheduler import ThreadScheduler
 from google.protobuf import duration_pb2, field_mask_pb2
 from google.pubsub_v1 import types
 
+import servers
+
 PROJECT = "projects/test"
 TOPIC = f"{PROJECT}/topics/orders"
 SUBSCRIPTION = f"{PROJECT}/subscriptions/orders"
 
 
-class Emulator:
-    """A running emulator with its admin calls."""
-
-    def __init__(self, folder: pathlib.Path, *flags: str):
-        port_file = folder / "port.json"
-        command = [os.environ["TIDEMILL_BIN"], "pubsub-emulator", "--port", "0", "--port-file", str(port_file), *flags]
-        self.process = subprocess.Popen(command)
-        deadline = time.monotonic() + 20
-        while not port_file.exists():
-            assert self.process.poll() is None, "the emulator ended"
-            assert time.monotonic() < deadline, "the emulator does not listen"
-            time.sleep(0.01)
-        self.address = f"127.0.0.1:{json.loads(port_file.read_text())['pubsub']}"
-
-    def call(self, path: str, body: dict | None = None) -> dict:
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            f"http://{self.address}/emulator/{path}", data, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return json.load(answer)
-
-    def stats(self, subscription: str = SUBSCRIPTION) -> dict:
-        return self.call("stats")["subscriptions"][subscription]
-
-    def advance(self, seconds: float):
-        self.call("advance-clock", {"seconds": seconds})
-
-    def stop(self) -> int:
-        self.process.terminate()
-        return self.process.wait(10)
-
-
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory):
-    emulator = Emulator(tmp_path_factory.mktemp("emulator"))
+    emulator = servers.Emulator(tmp_path_factory.mktemp("emulator"))
     before = os.environ.get("PUBSUB_EMULATOR_HOST")
     os.environ["PUBSUB_EMULATOR_HOST"] = emulator.address
     yield emulator
@@ -137,9 +104,9 @@ def test_publish_and_subscribe(emulator, publisher, subscriber):
     assert {message.message_id for message in messages} == set(ids)
     assert all(message.attributes["n"] == message.data.decode() for message in messages)
     assert all(abs(message.publish_time.timestamp() - time.time()) < 600 for message in messages)
-    wait_until(lambda: emulator.stats()["acked"] == 100)
+    wait_until(lambda: emulator.stats(SUBSCRIPTION)["acked"] == 100)
     receiver.stop()
-    assert emulator.stats()["backlog"] == 0
+    assert emulator.stats(SUBSCRIPTION)["backlog"] == 0
 
 
 def test_pull_modify_acknowledge(emulator, publisher, subscriber):
@@ -194,7 +161,7 @@ def test_nack_and_dead_letter(emulator, publisher, subscriber):
         "CloudPubSubDeadLetterSourceSubscription": "orders",
         "CloudPubSubDeadLetterSourceSubscriptionProject": "test",
     }
-    assert emulator.stats()["dead_lettered"] == 1
+    assert emulator.stats(SUBSCRIPTION)["dead_lettered"] == 1
 
 
 def test_ordering(publisher, subscriber):
@@ -234,7 +201,7 @@ def test_exactly_once(emulator, publisher, subscriber):
         assert status == subscriber_exceptions.AcknowledgeStatus.SUCCESS
     future.cancel()
     future.result(timeout=20)
-    assert emulator.stats()["acked"] == 20
+    assert emulator.stats(SUBSCRIPTION)["acked"] == 20
     publisher.publish(TOPIC, b"stale").result(timeout=20)
     pulled = subscriber.pull(subscription=SUBSCRIPTION, max_messages=1).received_messages
     emulator.advance(11)
@@ -333,7 +300,7 @@ def test_the_client_survives_dying_streams_and_refused_calls(emulator, publisher
 def test_a_stream_that_ends_for_good_tells_the_client(emulator, publisher, subscriber):
     subscribe(subscriber)
     receiver = Receiver(subscriber)
-    wait_until(lambda: emulator.stats()["streams"] == 1)
+    wait_until(lambda: emulator.stats(SUBSCRIPTION)["streams"] == 1)
     emulator.call("kill-streams", {"status": "PERMISSION_DENIED"})
     with pytest.raises(exceptions.PermissionDenied):
         receiver.future.result(timeout=20)

@@ -10,6 +10,7 @@ from apache_beam.portability.api import (
 )
 
 State = beam_job_api_pb2.JobState
+Importance = beam_job_api_pb2.JobMessage
 TERMINAL = frozenset((State.DONE, State.FAILED, State.CANCELLED, State.DRAINED, State.UPDATED))
 CALL_SECONDS_MAX = 20
 
@@ -69,10 +70,14 @@ class JobService:
 
     def errors(self, job_id):
         """Texts of the ERROR messages of a job that has ended."""
+        return self.texts(job_id, Importance.JOB_MESSAGE_ERROR)
+
+    def texts(self, job_id, importance):
+        """Texts of the messages of that importance of a job that has ended."""
         request = beam_job_api_pb2.JobMessagesRequest(job_id=job_id)
         texts = []
         for response in self.stub.GetMessageStream(request, timeout=CALL_SECONDS_MAX):
             message = response.message_response
-            if message.importance == beam_job_api_pb2.JobMessage.JOB_MESSAGE_ERROR:
+            if message.importance == importance:
                 texts.append(message.message_text)
         return texts

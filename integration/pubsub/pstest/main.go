@@ -1,10 +1,11 @@
-// Serves Go's Pub/Sub fake on a free port of the loopback interface: prints its address, and stops
-// when its standard input ends.
+// Serves Go's Pub/Sub fake on a free port of the loopback interface: prints its address, answers each
+// line on its standard input, the path of a topic, with how many messages of it nobody has
+// acknowledged, and stops when the input ends.
 package main
 
 import (
+	"bufio"
 	"fmt"
-	"io"
 	"os"
 
 	"cloud.google.com/go/pubsub/v2/pstest"
@@ -13,6 +14,15 @@ import (
 func main() {
 	server := pstest.NewServer()
 	fmt.Println(server.Addr)
-	_, _ = io.Copy(io.Discard, os.Stdin)
+	topics := bufio.NewScanner(os.Stdin)
+	for topics.Scan() {
+		left := 0
+		for _, message := range server.Messages() {
+			if message.Topic == topics.Text() && message.Acks == 0 {
+				left++
+			}
+		}
+		fmt.Println(left)
+	}
 	_ = server.Close()
 }
