@@ -12,9 +12,9 @@ use prost::Message as _;
 use tidemill::model::Timestamp;
 use tidemill::pubsub_emulator;
 use tidemill::source::pubsub::{
-    Client, DedupId, DedupSet, Endpoint, Outgoing, PublishSettings, Publisher, ReadSettings,
-    Reader, Receipt,
+    Client, Endpoint, Outgoing, PublishSettings, Publisher, ReadSettings, Reader, Receipt,
 };
+use tidemill::store::memory::{DedupId, DedupSet};
 use tidemill::telemetry::clock;
 
 const TOPIC: &str = "projects/bench/topics/bench";

@@ -84,7 +84,7 @@ const PURE: &[&str] = &[
     "src/commit_log/record",
     "src/commit_log/sequencer",
     "src/source/pubsub/ack",
-    "src/source/pubsub/dedup",
+    "src/store/memory/dedup",
     "src/source/pubsub/watermark",
 ];
 

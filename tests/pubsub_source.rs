@@ -30,9 +30,10 @@ use tidemill::source::pubsub::subscription::{
     sweep_temporary_subscriptions,
 };
 use tidemill::source::pubsub::{
-    Client, DedupId, DedupSet, Endpoint, Error, Message, Outgoing, PublishSettings, Publisher,
-    ReadSettings, Reader, Receipt,
+    Client, Endpoint, Error, Message, Outgoing, PublishSettings, Publisher, ReadSettings, Reader,
+    Receipt,
 };
+use tidemill::store::memory::{DedupId, DedupSet};
 use tidemill::telemetry::clock;
 
 const TOPIC: &str = "projects/p/topics/orders";

@@ -35,7 +35,7 @@ use crate::engine::bundle::InFlight;
 use crate::engine::routing::Routes;
 use crate::engine::side_input::SideInputIndex;
 use crate::engine::stages::StageState;
-use crate::engine::tables::Tables;
+use crate::engine::tables::{DedupTable, Tables};
 use crate::model::ids::{BundleId, EnvironmentId, LaneId, StageId};
 use crate::model::stage::StageGraph;
 use crate::model::time::{Millis, Timestamp};
@@ -159,6 +159,8 @@ impl Lane {
             Event::Messages { stage, messages } => self.arrive(now, stage, messages, tables),
             Event::SourceWatermark { stage, watermark } => {
                 self.raise_source_watermark(stage, watermark);
+                // It comes steadily, while nothing else may ask to be woken.
+                tables.dedup().expire(now);
             }
             Event::Script(event) => self.follow_script(now, event, tables),
             Event::ScriptEnded => self.end_script(),

@@ -14,7 +14,7 @@ use crate::engine::queue::{Item, Limits};
 use crate::engine::routing::{GLOBAL_LANE, Staged};
 use crate::engine::side_input::{self, SideInputBatch};
 use crate::engine::stages;
-use crate::engine::tables::{DedupTable, Tables};
+use crate::engine::tables::Tables;
 use crate::model::element::Chunk;
 use crate::model::ids::{BundleId, PCollectionId, StageId, WorkerId};
 use crate::model::pane::PaneInfo;
@@ -368,7 +368,6 @@ impl Lane {
             self.advance_groups(now, stage, tables);
             self.dirty.insert(stage);
         }
-        tables.dedup().expire(now);
         self.look_at_bundles(now);
     }
 

@@ -5,14 +5,13 @@
 //! [`ReaderHandle::ack`], however long that takes, and tells a watermark that never passes the event
 //! time of a message that is not yet acknowledged. Writing: a [`Publisher`].
 //!
-//! What decides is pure and has its tests beside it ([`ack`], [`watermark`], [`dedup`], [`outgoing`],
-//! [`time_text`], [`keys`], [`path`], [`retry`], [`wire`]); what moves bytes is in
+//! What decides is pure and has its tests beside it ([`ack`], [`watermark`], [`outgoing`], [`time_text`],
+//! [`keys`], [`path`], [`retry`], [`wire`]); what moves bytes is in
 //! [`reader`], [`publisher`] and [`client`].
 
 pub mod ack;
 mod calls;
 pub mod client;
-pub mod dedup;
 pub mod error;
 pub mod keys;
 pub mod message;
@@ -35,7 +34,6 @@ pub mod wire;
 
 pub use ack::Receipt;
 pub use client::{Client, Endpoint};
-pub use dedup::{DedupId, DedupSet};
 pub use error::Error;
 pub use message::Message;
 pub use outgoing::{Outgoing, PublishSettings};

@@ -8,7 +8,7 @@ mod user_state;
 
 use crate::engine::tables::Tables;
 
-pub use dedup::MemoryDedup;
+pub use dedup::{DedupId, DedupSet, MemoryDedup};
 pub use group::MemoryGroupTable;
 pub use side_input::MemorySideInputs;
 pub use timer::MemoryTimers;
