@@ -29,7 +29,7 @@ pub(crate) struct Graph {
     pub(crate) strategies: BTreeMap<String, pb::WindowingStrategy>,
     /// Used environments; an [`EnvironmentId`] is an index.
     pub(crate) environments: Vec<(String, pb::Environment)>,
-    pub(crate) test_stream: Option<TestStream>,
+    pub(crate) test_streams: Vec<TestStream>,
     /// By the ids of group-by-keys whose windows an SDK merges.
     pub(crate) window_merges: BTreeMap<String, WindowMerge>,
     ids: BTreeMap<String, PCollectionIndex>,
@@ -119,7 +119,7 @@ impl Graph {
             coders,
             strategies,
             environments,
-            test_stream: None,
+            test_streams: Vec::new(),
             window_merges: BTreeMap::new(),
             ids: BTreeMap::new(),
             transform_ids: BTreeSet::new(),

@@ -15,6 +15,7 @@ use crate::plan::descriptor::{self, DescriptorBuilder};
 use crate::plan::error::Error;
 use crate::plan::fusion::{Executable, FusedStage};
 use crate::plan::graph::{self, Graph, Kind, PCollectionIndex, Role, Transform};
+use crate::plan::rewrite;
 use crate::proto::fn_execution::ProcessBundleDescriptor;
 use crate::proto::pipeline as pb;
 use crate::proto::urn::splittable_par_do_components::TRUNCATE_SIZED_RESTRICTION;
@@ -61,11 +62,8 @@ pub(crate) fn assemble(
     Ok(assembled)
 }
 
-/// The script of the pipeline's TestStream, by the stages of its outputs.
+/// The script of the pipeline's TestStreams, by the stages of their outputs.
 fn script(graph: &Graph, fused: &[FusedStage]) -> Result<Option<Script>, Error> {
-    let Some(test_stream) = &graph.test_stream else {
-        return Ok(None);
-    };
     let mut stages = BTreeMap::new();
     for (index, stage) in (0..).zip(fused) {
         let transforms = stage
@@ -75,7 +73,7 @@ fn script(graph: &Graph, fused: &[FusedStage]) -> Result<Option<Script>, Error> 
         let outputs = transforms.filter(|transform| matches!(transform.kind, Kind::TestStream));
         stages.extend(outputs.map(|transform| (transform.id.as_str(), StageId(index))));
     }
-    test_stream.script(&stages).map(Some)
+    rewrite::script(&graph.test_streams, &stages)
 }
 
 /// The PCollections that cross stages.

@@ -20,4 +20,4 @@ pub(crate) use native_write::detach_outputs;
 pub(crate) use reshuffle::encode_reshuffles_alike;
 pub(crate) use splittable_dofn::expand_splittable_dofns;
 pub use test_stream::script_event;
-pub(crate) use test_stream::{TestStream, split_test_stream};
+pub(crate) use test_stream::{TestStream, script, split_test_stream};

@@ -33,11 +33,6 @@ pub(crate) fn split_test_stream(graph: &mut Graph) -> Result<(), Error> {
             graph.transforms.push(transform);
             continue;
         }
-        if graph.test_stream.is_some() {
-            let hint = "give the one TestStream several outputs";
-            let error = Error::unsupported("a pipeline can have one TestStream only", hint);
-            return Err(error.at(&transform.step).urn(primitives::TEST_STREAM));
-        }
         let spec = transform.proto.spec.clone().unwrap_or_default();
         let payload = pb::TestStreamPayload::decode(spec.payload)
             .map_err(|_| transform.error("its payload cannot be read"))?;
@@ -53,7 +48,7 @@ pub(crate) fn split_test_stream(graph: &mut Graph) -> Result<(), Error> {
             )?;
             outputs.insert(name, id);
         }
-        graph.test_stream = Some(TestStream {
+        graph.test_streams.push(TestStream {
             step: transform.step,
             payload,
             outputs,
@@ -112,28 +107,60 @@ fn environments_of_readers(graph: &Graph) -> Vec<Option<EnvironmentId>> {
     environments
 }
 
+/// The script of the engine, given the stages of the outputs by their steps' ids. Several TestStreams
+/// take turns, one event each.
+pub(crate) fn script(
+    streams: &[TestStream],
+    stages: &BTreeMap<&str, StageId>,
+) -> Result<Option<Script>, Error> {
+    if let [stream] = streams
+        && let Some(endpoint) = stream.service()
+    {
+        return Ok(Some(Script::Service {
+            endpoint: endpoint.to_owned(),
+            outputs: stream.stages(stages),
+        }));
+    }
+    let mut listed = Vec::with_capacity(streams.len());
+    for stream in streams {
+        if stream.service().is_some() {
+            let problem = "a service cannot hand out events where there is another TestStream";
+            let error = Error::unsupported(problem, "give the one TestStream several outputs");
+            return Err(error.at(&stream.step).urn(primitives::TEST_STREAM));
+        }
+        listed.push(stream.events(stages)?.into_iter());
+    }
+    let mut events = Vec::new();
+    loop {
+        let before = events.len();
+        events.extend(listed.iter_mut().filter_map(Iterator::next));
+        if events.len() == before {
+            return Ok((!streams.is_empty()).then_some(Script::Events(events)));
+        }
+    }
+}
+
 impl TestStream {
-    /// The script of the engine, given the stages of the outputs by their steps' ids.
-    pub(crate) fn script(&self, stages: &BTreeMap<&str, StageId>) -> Result<Script, Error> {
-        let outputs: BTreeMap<String, StageId> = self
-            .outputs
+    /// Who hands the events out, if they are not in the payload.
+    fn service(&self) -> Option<&str> {
+        let endpoint = self.payload.endpoint.as_ref()?;
+        Some(endpoint.url.as_str()).filter(|url| !url.is_empty())
+    }
+
+    /// The stage of each output.
+    fn stages(&self, stages: &BTreeMap<&str, StageId>) -> BTreeMap<String, StageId> {
+        self.outputs
             .iter()
             .filter_map(|(name, id)| Some((name.clone(), *stages.get(id.as_str())?)))
-            .collect();
-        if let Some(endpoint) = &self.payload.endpoint
-            && !endpoint.url.is_empty()
-        {
-            return Ok(Script::Service {
-                endpoint: endpoint.url.clone(),
-                outputs,
-            });
-        }
+            .collect()
+    }
+
+    fn events(&self, stages: &BTreeMap<&str, StageId>) -> Result<Vec<ScriptEvent>, Error> {
+        let outputs = self.stages(stages);
         let events = self.payload.events.iter();
-        let events = events
-            .map(|event| script_event(event, &outputs))
-            .collect::<Result<_, Error>>();
         events
-            .map(Script::Events)
+            .map(|event| script_event(event, &outputs))
+            .collect::<Result<_, Error>>()
             .map_err(|error| error.at(&self.step).urn(primitives::TEST_STREAM))
     }
 }

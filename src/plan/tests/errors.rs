@@ -1,8 +1,8 @@
 //! What is wrong with pipelines, as their authors read it.
 
 use expect_test::{Expect, expect};
+use prost::Message;
 
-use crate::plan::build::build_unless;
 use crate::plan::{self, testing};
 use crate::proto::pipeline as pb;
 
@@ -73,16 +73,20 @@ fn unknown_and_refused_transforms() {
 }
 
 #[test]
-fn more_than_one_test_stream() {
+fn a_test_stream_service_beside_another_test_stream() {
     let script = "
         one: beam:transform:teststream:v1 stream=bytes coder=bytes
         two: beam:transform:teststream:v1 stream=bytes coder=bytes
         ";
-    let error = build_unless(&testing::pipeline(script), &testing::settings(), &[]);
-    let expected = expect![[
-        r#"transform "user/two" (beam:transform:teststream:v1): a pipeline can have one TestStream only; give the one TestStream several outputs"#
-    ]];
-    expected.assert_eq(&error.expect_err("an error").to_string());
+    let mut pipeline = testing::pipeline(script);
+    let spec = transform(&mut pipeline, "two").spec.get_or_insert_default();
+    let mut payload = pb::TestStreamPayload::decode(spec.payload.clone()).expect("a payload");
+    payload.endpoint.get_or_insert_default().url = "localhost:1".to_owned();
+    spec.payload = payload.encode_to_vec().into();
+    expect![[r#"
+        error: transform "user/two" (beam:transform:teststream:v1): a service cannot hand out events where there is another TestStream; give the one TestStream several outputs
+    "#]]
+    .assert_eq(&testing::explained_pipeline(&pipeline));
 }
 
 #[test]

@@ -580,3 +580,38 @@ fn windows_of_its_own_are_merged_in_the_sdk() {
         "#]],
     );
 }
+
+#[test]
+fn test_streams_take_turns() {
+    check(
+        "
+        one: beam:transform:teststream:v1 stream=bytes coder=bytes is=unbounded
+        two: beam:transform:teststream:v1 stream=bytes coder=bytes is=unbounded
+        first: pardo one
+        second: pardo two
+        ",
+        expect![[r#"
+            s0 "user/one": test stream
+              out p0 "one/out0.encoded": windowed(prefixed(bytes), global), unbounded
+
+            s1 "user/one + user/first": executable in env0 "py"
+              in  p0 "one/out0.encoded": windowed(prefixed(bytes), global), unbounded
+              run "first" user/first [beam:transform:pardo:v1]
+
+            s2 "user/two": test stream
+              out p1 "two/out0.encoded": windowed(prefixed(bytes), global), unbounded
+
+            s3 "user/two + user/second": executable in env0 "py"
+              in  p1 "two/out0.encoded": windowed(prefixed(bytes), global), unbounded
+              run "second" user/second [beam:transform:pardo:v1]
+
+            script:
+              s0 gets b"x" at 7
+              s2 gets b"x" at 7
+              5 ms pass
+              5 ms pass
+              s0 is complete to MAX
+              s2 is complete to MAX
+        "#]],
+    );
+}
