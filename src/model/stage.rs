@@ -213,6 +213,9 @@ pub struct SideInput {
 pub struct UserState {
     pub transform: String,
     pub name: String,
+    /// How a multimap's values are encoded: its entries are listed with their count. The SDK takes the coder
+    /// from the DoFn, so that no length is put before what the runner cannot read.
+    pub multimap_values: Option<Coder>,
 }
 
 /// A timer family of a stage.

@@ -362,12 +362,19 @@ impl Assembly<'_> {
             return Err(transform.error("state needs an input that is encoded as key-value pairs"));
         }
         stage.keyed = true;
-        stage
-            .user_states
-            .extend(par_do.state_specs.keys().map(|name| UserState {
+        for (name, spec) in &par_do.state_specs {
+            let multimap_values = match &spec.spec {
+                Some(pb::state_spec::Spec::MultimapSpec(multimap)) => {
+                    Some(self.graph.coders.model(&multimap.value_coder_id)?)
+                }
+                _ => None,
+            };
+            stage.user_states.push(UserState {
                 transform: transform.id.clone(),
                 name: name.clone(),
-            }));
+                multimap_values,
+            });
+        }
         for (family, spec) in &par_do.timer_family_specs {
             let wire = self.graph.coders.wire(&spec.timer_family_coder_id)?;
             let coder = self.graph.coders.model(&wire)?;

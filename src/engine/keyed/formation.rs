@@ -165,8 +165,10 @@ impl Lane {
         let Some(keyed) = &mut running.keyed else {
             return StateReply::Error("the stage of the bundle keeps no state".to_owned());
         };
+        let executable = stages::executable(&self.graph.stages[running.stage.index()]);
         state::serve(
             running.stage,
+            executable.map_or(&[], |executable| &executable.user_states),
             &mut keyed.state,
             tables.user_state(),
             key,

@@ -6,7 +6,9 @@ use bytes::{Bytes, BytesMut};
 
 use crate::coder;
 use crate::engine::tables::{StateAddress, StateEntry, UserStateTable};
+use crate::model::coder::Coder;
 use crate::model::ids::StageId;
+use crate::model::stage::UserState;
 use crate::model::state::{StateKey, StateOperation, StateReply};
 
 /// About how many bytes go out in one reply.
@@ -108,9 +110,11 @@ impl StateChanges {
     }
 }
 
-/// Answers a request for user state; `None` when the key is of another kind.
+/// Answers a request for user state of a stage that declares `states`; `None` when the key is of another
+/// kind.
 pub fn serve(
     stage: StageId,
+    states: &[UserState],
     changes: &mut StateChanges,
     table: &impl UserStateTable,
     key: StateKey,
@@ -119,8 +123,10 @@ pub fn serve(
     let (address, part) = part_of(stage, key)?;
     Some(match operation {
         StateOperation::Get { continuation } => {
-            let values = read(changes, table, &address, &part);
-            page(&values, continuation.as_ref())
+            match read(states, changes, table, &address, &part) {
+                Ok(values) => page(&values, continuation.as_ref()),
+                Err(error) => StateReply::Error(error),
+            }
         }
         StateOperation::Append { data } => match append(changes, address, part, data) {
             Ok(()) => StateReply::Done,
@@ -202,12 +208,13 @@ fn part_of(stage: StageId, key: StateKey) -> Option<(StateAddress, Part)> {
 }
 
 fn read(
+    states: &[UserState],
     changes: &StateChanges,
     table: &impl UserStateTable,
     address: &StateAddress,
     part: &Part,
-) -> Vec<Bytes> {
-    match part {
+) -> Result<Vec<Bytes>, String> {
+    Ok(match part {
         Part::Entry(entry) => changes.values(table, address, entry),
         Part::MapKeys => {
             let entries = changes.entries(table, address).into_iter();
@@ -219,12 +226,19 @@ fn read(
                 .collect()
         }
         Part::MapEntries => {
+            let coder = states
+                .iter()
+                .find(|state| state.transform == address.transform && state.name == address.name)
+                .and_then(|state| state.multimap_values.as_ref());
+            let coder = coder.ok_or_else(|| format!("state {} is no multimap", address.name))?;
             let mut all = Vec::new();
             for entry in changes.entries(table, address) {
-                let values = changes.values(table, address, &entry);
-                if let StateEntry::MapKey(key) = entry {
-                    all.push(key);
-                    all.extend(values);
+                if let StateEntry::MapKey(key) = &entry {
+                    let values = changes.values(table, address, &entry);
+                    let entry = map_entry(coder, key, &values).map_err(|error| {
+                        format!("the entries of state {} cannot be listed: {error}; read its keys and get each", address.name)
+                    })?;
+                    all.push(entry);
                 }
             }
             all
@@ -236,7 +250,26 @@ fn read(
                 .flat_map(|entry| changes.values(table, address, &entry))
                 .collect()
         }
+    })
+}
+
+/// A map key and the iterable of its values, which were appended some at a time.
+fn map_entry(coder: &Coder, key: &Bytes, values: &[Bytes]) -> Result<Bytes, coder::Error> {
+    let mut count = 0;
+    for appended in values {
+        let mut rest: &[u8] = appended;
+        while !rest.is_empty() {
+            let before = rest.len();
+            coder::length::skip(coder, &mut rest)?;
+            if rest.len() == before {
+                return Err(coder::Error::WrongCoder("value that takes bytes"));
+            }
+            count += 1;
+        }
     }
+    let mut entry = key.to_vec();
+    coder::iterable::write_known(&mut entry, count, values);
+    Ok(Bytes::from(entry))
 }
 
 fn append(

@@ -2,6 +2,7 @@
 
 mod read;
 mod script;
+mod state;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -16,11 +17,12 @@ use crate::engine::{Action, Event, Lane, Release, Settings, StartBundle};
 use crate::model::bundle::{BundleApplication, ChannelSplit, Residual, SplitOutcome};
 use crate::model::stage::{
     ExecutableStage, GroupByKey, PCollection, SideInput, SideInputUse, SplittableStage, Stage,
-    StageGraph, StageKind, WindowMerging,
+    StageGraph, StageKind, UserState, WindowMerging,
 };
 use crate::model::{
     AccumulationMode, BundleId, Coder, EnvironmentId, LaneId, OutputTime, PCollectionId, PaneInfo,
-    StageId, Timestamp, Trigger, Window, WindowFn, WindowingStrategy, WorkerId,
+    StageId, StateKey, StateOperation, StateRequest, Timestamp, Trigger, Window, WindowFn,
+    WindowingStrategy, WorkerId,
 };
 use crate::store::memory::MemoryTables;
 
@@ -196,6 +198,25 @@ impl Rig {
         );
     }
 
+    /// Asks for state on behalf of the bundle that started first.
+    fn ask_state(&mut self, key: StateKey, operation: StateOperation) {
+        let start = self.started.front().expect("a bundle is running");
+        let (bundle, worker) = (start.bundle, start.worker);
+        let request = StateRequest {
+            id: "r".to_owned(),
+            key,
+            operation,
+        };
+        self.tell(
+            bundle,
+            Event::State {
+                bundle,
+                worker,
+                request,
+            },
+        );
+    }
+
     /// Lets time pass to when lanes want to be woken.
     fn wake(&mut self) {
         let due = self
@@ -353,6 +374,21 @@ impl Builder {
         };
         let kind = ExecutableStage {
             side_inputs: vec![side_input],
+            ..executable()
+        };
+        self.add(
+            name,
+            StageKind::Executable(Box::new(kind)),
+            &[input],
+            Some(Coder::Bytes),
+        )
+    }
+
+    /// A stage with user state, of which it declares these.
+    fn stateful(&mut self, name: &str, input: u32, states: Vec<UserState>) -> u32 {
+        let kind = ExecutableStage {
+            keyed: true,
+            user_states: states,
             ..executable()
         };
         self.add(
