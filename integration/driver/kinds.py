@@ -1,15 +1,13 @@
 """How each kind of suite is run: a function from a suite to its outcome."""
 
-import json
 import os
 import pathlib
 import subprocess
 import time
 
-from . import cache, children, go_tests, outcome, servers
+from . import cache, children, go_tests, java_tests, outcome, servers
 
 PYTHON_TESTS = cache.INTEGRATION / "python"
-JAVA_TESTS = cache.INTEGRATION / "java"
 
 
 class Settings:
@@ -88,20 +86,15 @@ def _go(suite, settings, result):
 
 
 def _java(suite, settings, result):
-    reports = JAVA_TESTS / "target" / "surefire-reports"
-    for old in reports.glob("TEST-*.xml"):
-        old.unlink()
+    missing = java_tests.missing_tool()
+    if missing is not None:
+        cache.say(f"{suite.name}: skipped, since {missing}")
+        result.skipped += 1
+        return
     with _Endpoint(suite, settings, result) as endpoint:
-        options = ["--runner=TestUniversalRunner", "--experiments=beam_fn_api",
-                   "--defaultEnvironmentType=LOOPBACK", f"--jobEndpoint={endpoint.address}"]
-        command = ["mvn", "--batch-mode", "--quiet", "test",
-                   f"-DbeamTestPipelineOptions={json.dumps(options)}", *settings.extra]
-        _logged(suite, settings, command, cwd=JAVA_TESTS)
-    files = sorted(reports.glob("TEST-*.xml"))
-    if not files:
-        result.fail("maven", "no test ran")
-    for file in files:
-        outcome.read_junit(result, file)
+        command, reports = java_tests.command(suite, settings, endpoint.address)
+        _logged(suite, settings, command, cwd=java_tests.MODULE)
+    java_tests.read(suite, result, reports)
 
 
 class _Endpoint:

@@ -44,15 +44,19 @@ def read_junit(outcome, path):
         return
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         name = f"{case.get('classname', '')}.{case.get('name')}".lstrip(".")
-        problem = case.find("failure")
-        if problem is None:
-            problem = case.find("error")
+        problem = problem_of(case)
         if problem is not None:
             outcome.fail(name, last_line(problem))
         elif case.find("skipped") is not None:
             outcome.skipped += 1
         else:
             outcome.passed += 1
+
+
+def problem_of(case):
+    """The failure or error of a test case, or None."""
+    failure = case.find("failure")
+    return case.find("error") if failure is None else failure
 
 
 def last_line(problem):
