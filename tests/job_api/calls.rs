@@ -92,6 +92,21 @@ async fn a_job_that_succeeds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_may_end_while_java_asks_for_its_state() {
+    let mut fixture = Fixture::start().await;
+    let job_id = fixture.run("wait").await;
+    let mut java = fixture.java().await;
+    let request = GetJobStateRequest {
+        job_id: job_id.clone(),
+    };
+    let asking = tokio::spawn(async move { java.get_state(request).await });
+    let request = CancelJobRequest { job_id };
+    fixture.jobs.cancel(request).await.unwrap();
+    let state = soon(asking).await.unwrap().unwrap().into_inner();
+    assert_eq!(state.state(), State::Cancelled);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_fails_says_why_before_it_says_so() {
     let mut fixture = Fixture::start().await;
     let job = fixture.run("fail").await;

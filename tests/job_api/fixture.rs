@@ -107,6 +107,13 @@ impl Fixture {
         self.jobs.prepare(request).await.unwrap().into_inner()
     }
 
+    /// A client that says it is Java's.
+    pub async fn java(&self) -> JobServiceClient<Channel> {
+        let endpoint = Channel::from_shared(format!("http://{}", self.server.endpoint())).unwrap();
+        let endpoint = endpoint.user_agent("grpc-java-netty/1.69.0").unwrap();
+        JobServiceClient::new(endpoint.connect().await.unwrap())
+    }
+
     /// Prepares and runs a job without artifacts; returns its id.
     pub async fn run(&mut self, name: &str) -> String {
         let prepared = self.prepare(name, Pipeline::default()).await;
