@@ -16,21 +16,21 @@ def add_one(value):
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("variant", ("default", "none"))
-def test_two_thousand_steps(flags, variant):
-    """40 chains of 50 steps each, joined at the end.
-
-    Python's own harness recurses through a fused chain, so one chain cannot be much longer.
-    """
+@pytest.mark.parametrize("chains,length", ((40, 50), (1, 2_000)))
+def test_two_thousand_steps(flags, variant, chains, length):
+    """Chains of steps, joined at the end. Python's own harness recurses through a fused one."""
     more = [] if variant == "default" else ["--experiments=pre_optimize=none"]
     with beam.Pipeline(options=pipelines.options(flags, *more)) as pipeline:
         start = pipeline | beam.Create([0])
         ends = []
-        for chain in range(40):
+        for chain in range(chains):
             values = start
-            for step in range(50):
+            for step in range(length):
                 values = values | f"Add {chain}-{step}" >> beam.Map(add_one)
+                # The client looks for the windowing from the end of a chain, unless it knows it already.
+                assert values.windowing
             ends.append(values)
-        assert_that(ends | beam.Flatten(), equal_to([50] * 40))
+        assert_that(ends | beam.Flatten(), equal_to([length] * chains))
 
 
 @pytest.mark.timeout(300)

@@ -44,6 +44,7 @@ enum Break {
     SplittableProcess,
     StableInput,
     TimeSortedInput,
+    Depth,
     SideInputFromStage(String),
     SideInputWindows(String),
 }
@@ -54,6 +55,7 @@ pub(crate) fn fuse(graph: &Graph) -> Result<Vec<FusedStage>, Error> {
         graph,
         producers: graph.producers(),
         stage_of: vec![usize::MAX; graph.transforms.len()],
+        depth_of: vec![1; graph.transforms.len()],
         stages: Vec::new(),
         by_input: BTreeMap::new(),
         visited: Vec::new(),
@@ -69,6 +71,8 @@ struct Fuser<'a> {
     graph: &'a Graph,
     producers: Vec<Option<TransformIndex>>,
     stage_of: Vec<usize>,
+    /// For each transform, how many of its stage pass an element on to each other up to it.
+    depth_of: Vec<usize>,
     stages: Vec<FusedStage>,
     by_input: BTreeMap<(PCollectionIndex, EnvironmentId), usize>,
     /// For each stage, the last search that came by.
@@ -87,11 +91,15 @@ impl Fuser<'_> {
         let environment = transform.environment.ok_or_else(|| {
             Error::bug("an SDK transform without environment").at(&transform.step)
         })?;
-        let before = self.producers[input].map(|producer| self.stage_of[producer]);
+        let producer = self.producers[input];
+        let before = producer.map(|producer| (producer, self.stage_of[producer]));
+        let before = before.filter(|&(_, stage)| self.stages[stage].executable.is_some());
         let mut reason = None;
-        if let Some(stage) = before.filter(|&stage| self.stages[stage].executable.is_some()) {
-            match self.fits(transform, stage, environment) {
+        if let Some((producer, stage)) = before {
+            let depth = self.depth_of[producer] + 1;
+            match self.fits(transform, stage, environment, depth) {
                 Ok(()) => {
+                    self.depth_of[index] = depth;
                     self.join(index, stage);
                     return Ok(());
                 }
@@ -170,6 +178,7 @@ impl Fuser<'_> {
         transform: &Transform,
         stage: usize,
         environment: EnvironmentId,
+        depth: usize,
     ) -> Result<(), Break> {
         let Some(executable) = self.stages[stage].executable else {
             return Ok(());
@@ -178,6 +187,9 @@ impl Fuser<'_> {
             return Err(Break::Environment);
         }
         starts_stage(transform)?;
+        if depth > DEPTH_MAX {
+            return Err(Break::Depth);
+        }
         for side in &transform.side_inputs {
             let name = || self.graph.pcollections[side.pcollection].id.clone();
             if !self.graph.bounded(side.pcollection)
@@ -213,7 +225,6 @@ impl Fuser<'_> {
 
     /// Whether `stage` is `ancestor` or reads, directly or not, what `ancestor` makes.
     fn descends(&mut self, stage: usize, ancestor: usize) -> bool {
-        let first = self.stages[ancestor].transforms[0];
         self.visit += 1;
         let mut open = vec![stage];
         while let Some(stage) = open.pop() {
@@ -223,14 +234,7 @@ impl Fuser<'_> {
             if std::mem::replace(&mut self.visited[stage], self.visit) == self.visit {
                 continue;
             }
-            // All of a stage that stands before the ancestor's first transform cannot read from it.
-            if self.stages[stage]
-                .transforms
-                .last()
-                .is_some_and(|&last| last > first)
-            {
-                open.extend(&self.stages[stage].reads_from);
-            }
+            open.extend(&self.stages[stage].reads_from);
         }
         false
     }
@@ -308,6 +312,10 @@ impl fmt::Display for Break {
             }
             Self::SplittableProcess => f.write_str("restrictions are spread over workers"),
             Self::StableInput => f.write_str("its input must be durable first"),
+            Self::Depth => write!(
+                f,
+                "an SDK runs at most {DEPTH_MAX} transforms inside each other"
+            ),
             Self::TimeSortedInput => f.write_str("its input must be sorted by time first"),
             Self::SideInputFromStage(id) => {
                 write!(
@@ -322,3 +330,7 @@ impl fmt::Display for Break {
         }
     }
 }
+
+/// How long a chain of fused transforms may be. Each calls the next one in the SDK, and Python's stack, for one,
+/// ends at a few hundred.
+const DEPTH_MAX: usize = 100;

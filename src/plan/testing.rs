@@ -306,6 +306,11 @@ impl Builder {
             } else {
                 pb::accumulation_mode::Enum::Discarding.into()
             },
+            output_time: if windows.contains("earliest") {
+                pb::output_time::Enum::EarliestInPane.into()
+            } else {
+                pb::output_time::Enum::EndOfWindow.into()
+            },
             ..Default::default()
         };
         self.components

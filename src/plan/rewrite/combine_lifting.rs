@@ -9,7 +9,8 @@ use crate::proto::urn::{coders, combine_components as parts};
 
 /// Whether a combine-per-key can be split into a part before and parts behind the shuffle.
 ///
-/// With side inputs it cannot, and neither when its trigger counts elements.
+/// With side inputs it cannot, and neither when its trigger counts elements or its panes take the time of
+/// the earliest element that is not late.
 pub(crate) fn lifts(proto: &pb::PTransform, components: &pb::Components) -> bool {
     let mut inputs = proto.inputs.values();
     let (Some(input), None, 1) = (inputs.next(), inputs.next(), proto.outputs.len()) else {
@@ -26,7 +27,7 @@ pub(crate) fn lifts(proto: &pb::PTransform, components: &pb::Components) -> bool
         && coder
             .and_then(|coder| coder.spec.as_ref())
             .is_some_and(|spec| spec.urn == coders::KV)
-        && strategy.is_some_and(|strategy| ignores_counts(strategy.trigger.as_ref()))
+        && strategy.is_some_and(|strategy| takes_combined(strategy, input))
 }
 
 /// Replaces each combine-per-key by its parts.
@@ -37,7 +38,8 @@ pub(crate) fn lift_combiners(graph: &mut Graph) -> Result<(), Error> {
             continue;
         }
         let input = transform.main_input()?;
-        let lifts = ignores_counts(graph.strategy_of(input)?.trigger.as_ref())
+        let pcollection = &graph.pcollections[input].proto;
+        let lifts = takes_combined(graph.strategy_of(input)?, pcollection)
             && accumulator_coder(&transform.proto).is_some();
         if lifts {
             lift(graph, &transform)?;
@@ -133,6 +135,16 @@ fn accumulator_coder(proto: &pb::PTransform) -> Option<String> {
         .ok()?
         .accumulator_coder_id;
     Some(coder).filter(|coder| !coder.is_empty())
+}
+
+/// Whether panes come out alike when several elements arrive combined into one.
+///
+/// What is combined has the time of its earliest element, which may be late where others are not; only of
+/// bounded input nothing is.
+fn takes_combined(strategy: &pb::WindowingStrategy, input: &pb::PCollection) -> bool {
+    let timely = strategy.output_time() != pb::output_time::Enum::EarliestInPane
+        || input.is_bounded() == pb::is_bounded::Enum::Bounded;
+    timely && ignores_counts(strategy.trigger.as_ref())
 }
 
 /// Whether a trigger fires alike when several elements arrive combined into one.

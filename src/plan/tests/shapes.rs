@@ -5,6 +5,7 @@ use expect_test::{Expect, expect};
 use crate::plan::build::build_unless;
 use crate::plan::tests::validity::assert_valid;
 use crate::plan::{explain, testing};
+use crate::proto::fn_execution::ProcessBundleDescriptor;
 
 /// Plans a pipeline, features that are refused for now included.
 fn check(script: &str, expected: Expect) {
@@ -543,6 +544,105 @@ fn some_inputs_need_a_stage_of_their_own() {
               why starts here: state or timers need a stage input that is spread by key
         "#]],
     );
+}
+
+#[test]
+fn combiners_stay_whole_where_the_earliest_element_may_be_late() {
+    check(
+        "
+        start: impulse
+        pairs: window start windows=earliest coder=kv(custom,string) is=unbounded
+        group: gbk pairs out=grouped windows=earliest
+        values: values grouped coder=kv(custom,string) out=sum windows=earliest
+        sum: combine pairs coder=kv(custom,string) parts=group,values windows=earliest
+        end: pardo sum
+        ",
+        expect![[r#"
+            s0 "user/start": impulse
+              out p0 "start": windowed(bytes, global)
+
+            s1 "user/pairs": executable in env0 "py"
+              in  p0 "start": windowed(bytes, global)
+              run "pairs" user/pairs [beam:transform:window_into:v1]
+              out p1 "pairs": windowed(kv(prefixed(test:coder:custom), string), custom_window(prefixed(test:coder:special_window))), unbounded
+
+            s2 "user/group": group by key
+              in  p1 "pairs": windowed(kv(prefixed(test:coder:custom), string), custom_window(prefixed(test:coder:special_window))), unbounded
+              by  custom earliest, Default
+              out p2 "grouped": windowed(kv(prefixed(test:coder:custom), iterable(string)), custom_window(prefixed(test:coder:special_window))), unbounded
+
+            s3 "user/values + user/end": executable in env0 "py"
+              in  p2 "grouped": windowed(kv(prefixed(test:coder:custom), iterable(string)), custom_window(prefixed(test:coder:special_window))), unbounded
+              run "end" user/end [beam:transform:pardo:v1]
+              run "values" user/values [beam:transform:combine_grouped_values:v1]
+        "#]],
+    );
+}
+
+#[test]
+fn stages_do_not_wait_for_each_other_in_a_circle() {
+    check(
+        "
+        start: impulse
+        a: pardo start coder=string
+        p: pardo a env=java coder=string
+        other: impulse
+        s: pardo other coder=string
+        u: pardo a side=s
+        v: pardo s side=p
+        ",
+        expect![[r#"
+            s0 "user/start": impulse
+              out p0 "start": windowed(bytes, global)
+
+            s1 "user/other": impulse
+              out p1 "other": windowed(bytes, global)
+
+            s2 "user/s": executable in env1 "py"
+              in  p1 "other": windowed(bytes, global)
+              run "s" user/s [beam:transform:pardo:v1]
+              out p2 "s": windowed(string, global)
+
+            s3 "user/a + user/u": executable in env1 "py"
+              in  p0 "start": windowed(bytes, global)
+              run "a" user/a [beam:transform:pardo:v1]
+              run "u" user/u [beam:transform:pardo:v1]
+              side p2 iterable "side-s" of "u": string
+              out p3 "a": windowed(string, global)
+
+            s4 "user/p": executable in env0 "java"
+              in  p3 "a": windowed(string, global)
+              run "p" user/p [beam:transform:pardo:v1]
+              out p4 "p": windowed(string, global)
+              why starts here: another environment or other resource hints
+
+            s5 "user/v": executable in env1 "py"
+              in  p2 "s": windowed(string, global)
+              run "v" user/v [beam:transform:pardo:v1]
+              side p4 iterable "side-p" of "v": string
+              why starts here: its side input "p" depends on the stage that makes its main input
+        "#]],
+    );
+}
+
+#[test]
+fn a_long_chain_is_cut() {
+    let mut script = String::from("t0: impulse\n");
+    for index in 1..=250 {
+        script += &format!("t{index}: pardo t{} coder=string\n", index - 1);
+    }
+    let plan = build_unless(&testing::pipeline(&script), &testing::settings(), &[]);
+    let plan = plan.expect("a plan");
+    assert_valid(&plan);
+    let run = |descriptor: &ProcessBundleDescriptor| {
+        let ids = descriptor.transforms.keys();
+        ids.filter(|id| id.starts_with('t')).count()
+    };
+    let runs: Vec<usize> = plan.descriptors.values().map(run).collect();
+    assert_eq!(runs, [100, 100, 50]);
+    let last = plan.breaks.last().cloned().flatten();
+    let why = "an SDK runs at most 100 transforms inside each other";
+    assert_eq!(last.as_deref(), Some(why));
 }
 
 #[test]
