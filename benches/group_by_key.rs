@@ -263,6 +263,7 @@ fn global() -> WindowingStrategy {
         output_time: OutputTime::EndOfWindow,
         closing_always: false,
         on_time_always: true,
+        last_by_trigger_only: false,
         allowed_lateness: 0,
         environment: None,
     }

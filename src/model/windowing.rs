@@ -20,6 +20,9 @@ pub struct WindowingStrategy {
     pub closing_always: bool,
     /// Fire the on-time pane even when it is empty.
     pub on_time_always: bool,
+    /// A pane is the last one of its window only if the trigger has finished, and not because the window
+    /// expires: the Python SDK's idea of it.
+    pub last_by_trigger_only: bool,
     pub allowed_lateness: Millis,
     /// The environment whose SDK knows a custom window fn.
     pub environment: Option<EnvironmentId>,

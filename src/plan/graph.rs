@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use crate::model::ids::EnvironmentId;
 use crate::model::stage::{PubsubRead, PubsubWrite};
+use crate::model::window::WindowFn;
 use crate::model::windowing::WindowingStrategy;
 use crate::plan::coders::Coders;
 use crate::plan::error::Error;
@@ -193,7 +194,10 @@ impl Graph {
     ) -> Result<WindowingStrategy, Error> {
         let strategy = self.strategy_of(pcollection)?.clone();
         let environment = self.environment(&strategy.environment_id);
-        windowing::read(&strategy, environment, &mut self.coders)
+        let python = environment.is_some_and(|id| is_python(&self.environments[id.index()].1));
+        let mut windowing = windowing::read(&strategy, environment, &mut self.coders)?;
+        windowing.last_by_trigger_only = python && windowing.window_fn != WindowFn::Global;
+        Ok(windowing)
     }
 
     /// The port coder of a PCollection: its windowed elements as the wire shows them.
@@ -341,3 +345,11 @@ impl Transform {
         matches!(self.kind, Kind::Sdk(_) | Kind::Transcode | Kind::Decode)
     }
 }
+
+/// Whether an environment says that it runs the Python SDK.
+fn is_python(environment: &pb::Environment) -> bool {
+    let mut capabilities = environment.capabilities.iter();
+    capabilities.any(|urn| urn.starts_with(PYTHON_SDK))
+}
+
+const PYTHON_SDK: &str = "beam:version:sdk_base:apache/beam_python";

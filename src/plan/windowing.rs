@@ -49,6 +49,7 @@ pub(crate) fn read(
         },
         closing_always: strategy.closing_behavior() == pb::closing_behavior::Enum::EmitAlways,
         on_time_always: strategy.on_time_behavior() != pb::on_time_behavior::Enum::FireIfNonempty,
+        last_by_trigger_only: false,
         allowed_lateness: strategy.allowed_lateness.max(0),
         environment,
     })

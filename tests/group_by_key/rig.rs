@@ -44,6 +44,7 @@ pub fn strategy() -> WindowingStrategy {
         output_time: OutputTime::EndOfWindow,
         closing_always: false,
         on_time_always: true,
+        last_by_trigger_only: false,
         allowed_lateness: 0,
         environment: None,
     }

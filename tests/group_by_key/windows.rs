@@ -234,3 +234,59 @@ fn large_groups_come_out_whole_and_in_order() {
     assert_eq!(rig.grouper.buffered_bytes(), 0);
     assert_eq!(rig.grouper.hold(), Timestamp::MAX);
 }
+
+#[test]
+fn the_last_pane_is_the_triggers_word_where_the_sdk_means_that() {
+    let windows = WindowingStrategy {
+        last_by_trigger_only: true,
+        ..strategy()
+    };
+    check(
+        &windows,
+        "
+        a: 1
+        wm max
+        ",
+        expect![[r#"
+            a: 1
+              hold 9
+            wm max
+              a [0,10) [1] at 9: on time, 0/0 first
+              hold MAX
+        "#]],
+    );
+    let cells = WindowingStrategy {
+        trigger: default_in_cells(),
+        ..windows.clone()
+    };
+    check(
+        &cells,
+        "
+        a: 1
+        wm max
+        ",
+        expect![[r#"
+            a: 1
+              hold 9
+            wm max
+              a [0,10) [1] at 9: on time, 0/0 first
+              hold MAX
+        "#]],
+    );
+    let once = WindowingStrategy {
+        trigger: Trigger::ElementCount(1),
+        ..windows
+    };
+    check(
+        &once,
+        "
+        a: 1
+        wm max
+        ",
+        expect![[r#"
+            a: 1
+              a [0,10) [1] at 9: early, 0/-1 first last
+            wm max
+        "#]],
+    );
+}

@@ -21,6 +21,7 @@ pub(super) struct CellRules {
     output_time: OutputTime,
     closing_always: bool,
     on_time_always: bool,
+    last_by_trigger_only: bool,
     allowed_lateness: Millis,
 }
 
@@ -47,6 +48,7 @@ impl CellRules {
             output_time: strategy.output_time,
             closing_always: strategy.closing_always,
             on_time_always: strategy.on_time_always,
+            last_by_trigger_only: strategy.last_by_trigger_only,
             allowed_lateness: strategy.allowed_lateness,
         }
     }
@@ -104,8 +106,8 @@ impl CellRules {
             return None;
         }
         let finished = self.trigger.fire(&mut row.cell.trigger, moment);
-        let is_last = finished || at.input_watermark > self.expiry(&row.window);
-        let pane = self.emit(row, is_last, at);
+        let expires = at.input_watermark > self.expiry(&row.window);
+        let pane = self.emit(row, finished, finished || expires, at);
         if finished {
             row.cell = Cell {
                 ended: row.cell.ended,
@@ -138,7 +140,7 @@ impl CellRules {
         let moment = moment(row, at);
         let due = !row.cell.ended && self.trigger.is_ready(&row.cell.trigger, moment);
         if due || row.cell.fresh > 0 || self.closing_always {
-            self.emit(row, true, at)
+            self.emit(row, false, true, at)
         } else {
             None
         }
@@ -214,14 +216,16 @@ impl CellRules {
         }
     }
 
-    /// Emits a pane if there is something to tell; holds are released either way.
-    fn emit(&self, row: &mut CellRow, is_last: bool, at: At) -> Option<Pane> {
+    /// Emits a pane if there is something to tell; holds are released either way. No other follows if the
+    /// trigger has `finished`, or if the pane `is_last` because the window expires.
+    fn emit(&self, row: &mut CellRow, finished: bool, is_last: bool, at: At) -> Option<Pane> {
         let end = window::end(&row.window);
         let expiry = self.expiry(&row.window);
         let cell = &mut row.cell;
         let timestamp = cell.hold().unwrap_or(end).min(end);
         let can_be_on_time = cell.hold().is_some_and(|hold| hold <= end);
-        let info = pane::next(cell.pane, at.input_watermark > end, can_be_on_time, is_last);
+        let marked = finished || (is_last && !self.last_by_trigger_only);
+        let info = pane::next(cell.pane, at.input_watermark > end, can_be_on_time, marked);
         let must_emit = cell.fresh > 0
             || (info.timing == PaneTiming::OnTime && self.on_time_always)
             || (is_last && self.closing_always);

@@ -92,7 +92,7 @@ impl WindowGrouper {
         mut chunk: ChunkWriter,
     ) -> Option<Chunk> {
         while let Some((window, held)) = self.due.front_mut() {
-            let mut sink = PaneSink::new(&mut chunk, window, self.strategy.output_time);
+            let mut sink = PaneSink::new(&mut chunk, window, &self.strategy);
             let drained = tables.drain(self.stage, window, &mut sink);
             let taken = sink.taken.min(held.bytes);
             held.bytes -= taken;
@@ -175,6 +175,7 @@ struct PaneSink<'a> {
     chunk: &'a mut ChunkWriter,
     window: &'a Window,
     output_time: OutputTime,
+    pane: PaneInfo,
     end: Timestamp,
     /// For groups at the end of the window.
     header: Header,
@@ -183,14 +184,19 @@ struct PaneSink<'a> {
 }
 
 impl<'a> PaneSink<'a> {
-    fn new(chunk: &'a mut ChunkWriter, window: &'a Window, output_time: OutputTime) -> Self {
+    fn new(chunk: &'a mut ChunkWriter, window: &'a Window, strategy: &WindowingStrategy) -> Self {
         let end = window::end(window);
+        let pane = PaneInfo {
+            is_last: !strategy.last_by_trigger_only,
+            ..ONLY_PANE
+        };
         Self {
             chunk,
             window,
-            output_time,
+            output_time: strategy.output_time,
+            pane,
             end,
-            header: Header::new(end, window, ONLY_PANE),
+            header: Header::new(end, window, pane),
             count: 0,
             taken: 0,
         }
@@ -211,7 +217,7 @@ impl GroupSink for PaneSink<'_> {
             self.chunk
                 .begin(header, head.key, self.count, head.value_bytes);
         } else {
-            let header = Header::new(timestamp, self.window, ONLY_PANE);
+            let header = Header::new(timestamp, self.window, self.pane);
             let header = (timestamp, &header);
             self.chunk
                 .begin(header, head.key, self.count, head.value_bytes);

@@ -307,6 +307,7 @@ fn windowing() -> WindowingStrategy {
         output_time: OutputTime::EndOfWindow,
         closing_always: false,
         on_time_always: false,
+        last_by_trigger_only: false,
         allowed_lateness: 0,
         environment: None,
     }

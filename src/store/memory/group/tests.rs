@@ -25,6 +25,7 @@ fn strategy() -> WindowingStrategy {
         output_time: OutputTime::Earliest,
         closing_always: false,
         on_time_always: true,
+        last_by_trigger_only: false,
         allowed_lateness: 0,
         environment: None,
     }
