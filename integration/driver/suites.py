@@ -82,6 +82,8 @@ ALL = (
           arguments=("test_cross_language.py", "--environment=EXTERNAL")),
     Suite("wordcount", "word count in each environment", "pytest",
           arguments=("test_wordcount.py",), serve=("--allow-environment", "process")),
+    Suite("nexmark", "the queries of Nexmark, batch and streaming", "pytest",
+          arguments=("test_nexmark.py",)),
     Suite("size", "long pipelines, large elements", "pytest", arguments=("test_size.py",)),
     Suite("failures", "failing code, lost harnesses, cancelled jobs", "pytest",
           arguments=("test_failures.py", "test_cancel.py"),
