@@ -49,6 +49,11 @@ class JobService:
         request = beam_job_api_pb2.CancelJobRequest(job_id=job_id)
         return self.stub.Cancel(request, timeout=CALL_SECONDS_MAX).state
 
+    def drain(self, job_id):
+        """Drain; returns the state that the call answers."""
+        request = beam_job_api_pb2.DrainJobRequest(job_id=job_id)
+        return self.stub.Drain(request, timeout=CALL_SECONDS_MAX).state
+
     def job_ids(self):
         """Ids of all jobs that the server knows."""
         answer = self.stub.GetJobs(beam_job_api_pb2.GetJobsRequest(), timeout=CALL_SECONDS_MAX)

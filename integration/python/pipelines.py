@@ -94,6 +94,15 @@ def busy(pipeline):
         | beam.CombineGlobally(sum))
 
 
+def wait_until(condition, seconds):
+    """Waits until the condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds} s in vain")
+        time.sleep(0.05)
+
+
 def wait_for_file(path, seconds, missing_ok=False):
     """Waits until a file exists and returns its text."""
     deadline = time.monotonic() + seconds

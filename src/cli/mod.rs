@@ -2,6 +2,7 @@
 
 pub mod demo;
 pub mod explain;
+pub mod jobs;
 pub mod pubsub_emulator;
 mod run;
 pub mod serve;

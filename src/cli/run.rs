@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::cli::demo::{self, DemoArgs};
 use crate::cli::explain::{self, ExplainArgs};
+use crate::cli::jobs::{self, JobsArgs};
 use crate::cli::pubsub_emulator::{self, PubsubEmulatorArgs};
 use crate::cli::serve;
 use crate::config::ServeArgs;
@@ -23,6 +24,7 @@ struct Arguments {
 enum Command {
     Serve(Box<ServeArgs>),
     PubsubEmulator(Box<PubsubEmulatorArgs>),
+    Jobs(JobsArgs),
     Explain(ExplainArgs),
     Demo(DemoArgs),
 }
@@ -50,6 +52,7 @@ fn dispatch(command: Command) -> Result<(), Box<dyn Error>> {
             logging::init(&arguments.log_level, LogFormat::Text)?;
             Ok(block_on(demo::run(arguments))??)
         }
+        Command::Jobs(arguments) => Ok(block_on(jobs::run(arguments))??),
         Command::Explain(arguments) => Ok(explain::run(&arguments)?),
         Command::PubsubEmulator(arguments) => {
             logging::init("info", LogFormat::Text)?;

@@ -68,6 +68,8 @@ pub struct StartBundle {
     pub input: Vec<Chunk>,
     /// Encoded firing timers, by index of the stage's timer family.
     pub timers: Vec<(usize, Bytes)>,
+    /// The truncate step of the stage's splittable DoFn is run instead of the stage.
+    pub truncates: bool,
 }
 
 /// A request to split a running bundle.

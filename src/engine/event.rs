@@ -74,6 +74,8 @@ pub enum Event {
     Script(ScriptEvent),
     /// The TestStream has no more steps.
     ScriptEnded,
+    /// Nothing new is read any more, and restrictions are truncated; what was read is finished.
+    Drain,
     /// Time passed: [`crate::engine::Lane::next_wakeup`] is due.
     Tick,
 }

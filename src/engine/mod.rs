@@ -8,6 +8,7 @@ pub mod action;
 mod bundle;
 mod delivery;
 mod delta;
+mod drain;
 pub mod event;
 pub mod group_by_key;
 mod keyed;
@@ -70,6 +71,8 @@ pub struct Lane {
     turn: u32,
     /// How far a TestStream moved processing time ahead of the wall clock.
     clock_ahead: Millis,
+    /// Restrictions are truncated, and nothing new is read.
+    draining: bool,
     /// The job failed: nothing new starts.
     failed: bool,
 }
@@ -109,6 +112,7 @@ impl Lane {
             actions: VecDeque::new(),
             turn: id.0,
             clock_ahead: 0,
+            draining: false,
             failed: false,
         }
     }
@@ -164,6 +168,7 @@ impl Lane {
             }
             Event::Script(event) => self.follow_script(now, event, tables),
             Event::ScriptEnded => self.end_script(),
+            Event::Drain => self.drain(now),
             Event::Tick => self.wake(now, tables),
         }
     }

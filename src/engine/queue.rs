@@ -23,6 +23,8 @@ pub struct Item {
     pub sequence: u64,
     /// The messages that the elements are, in order, when they come straight from a native source.
     pub source: Option<SourceWork>,
+    /// The restrictions were truncated by a drain, or need not be.
+    pub truncated: bool,
 }
 
 /// Messages of a native source on their way through a bundle.
@@ -46,6 +48,7 @@ impl Item {
             attempts: 0,
             sequence: 0,
             source: None,
+            truncated: false,
         }
     }
 
@@ -79,6 +82,7 @@ impl Item {
             attempts: self.attempts,
             sequence,
             source,
+            truncated: self.truncated,
         };
         Ok((
             Self {
@@ -174,7 +178,8 @@ impl WorkQueue {
         }
     }
 
-    /// Takes a bundle's worth from the front; what failed together is tried together.
+    /// Takes a bundle's worth from the front; what failed together is tried together, and what is truncated
+    /// does not mix with what is not.
     ///
     /// # Errors
     ///
@@ -187,10 +192,10 @@ impl WorkQueue {
             let left = limits.elements.saturating_sub(elements);
             let room = limits.bytes.saturating_sub(bytes);
             let fits = item.chunk.count as usize <= left && item.chunk.bytes.len() <= room;
-            let other_try = taken
-                .first()
-                .is_some_and(|first| first.attempts != item.attempts);
-            if other_try || (!taken.is_empty() && (left == 0 || room == 0)) {
+            let apart = taken.first().is_some_and(|first| {
+                first.attempts != item.attempts || first.truncated != item.truncated
+            });
+            if apart || (!taken.is_empty() && (left == 0 || room == 0)) {
                 self.ready.push_front(item);
                 break;
             }

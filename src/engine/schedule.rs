@@ -198,6 +198,27 @@ impl Lane {
         }
     }
 
+    /// Asks for the rest of every restriction that is processed now.
+    pub(super) fn checkpoint_restrictions(&mut self, now: Timestamp) {
+        for (&id, bundle) in &mut self.bundles {
+            let node = &self.graph.stages[bundle.stage.index()];
+            let splittable =
+                stages::executable(node).is_some_and(|executable| executable.splittable.is_some());
+            if let (true, false, Some(worker)) = (splittable, bundle.splitting, bundle.worker) {
+                bundle.splitting = true;
+                bundle.split_asked = Some(now);
+                self.actions.push_back(Action::SplitBundle(SplitBundle {
+                    bundle: id,
+                    stage: bundle.stage,
+                    worker,
+                    keep: 0.0,
+                    elements: bundle.elements() as u32,
+                    only_if_idle: false,
+                }));
+            }
+        }
+    }
+
     fn is_unbounded_splittable(&self, stage: StageId) -> bool {
         let node = &self.graph.stages[stage.index()];
         stages::executable(node).is_some_and(|executable| executable.splittable.is_some())

@@ -190,7 +190,16 @@ async fn drive(
     }
     execution.broadcast(|| Event::Start);
     sources.start(execution);
-    match outcome.recv().await {
+    let mut drain = execution.record.drain_requested();
+    let outcome = tokio::select! {
+        outcome = outcome.recv() => outcome,
+        () = told(&mut drain) => {
+            execution.record.set_state(JobState::Draining);
+            execution.broadcast(|| Event::Drain);
+            outcome.recv().await
+        }
+    };
+    match outcome {
         Some(Outcome::Done) | None => {
             await_metrics(execution).await;
             Ended::Done

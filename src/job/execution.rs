@@ -246,10 +246,21 @@ fn sinks(graph: &StageGraph) -> BTreeMap<String, usize> {
         StageKind::Executable(executable) => Some(executable),
         _ => None,
     });
-    executables
-        .flat_map(|stage| stage.sinks.iter().enumerate())
-        .map(|(output, sink)| (sink.clone(), output))
-        .collect()
+    let mut sinks = BTreeMap::new();
+    for stage in executables {
+        sinks.extend(
+            (0..)
+                .zip(&stage.sinks)
+                .map(|(output, sink)| (sink.clone(), output)),
+        );
+        let truncate = stage
+            .splittable
+            .as_ref()
+            .and_then(|splittable| splittable.truncate.as_ref());
+        // It has one output, whatever the stage has.
+        sinks.extend(truncate.map(|step| (step.sink.clone(), 0)));
+    }
+    sinks
 }
 
 /// How the Python SDK names the step in which user code raised.

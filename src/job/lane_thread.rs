@@ -13,7 +13,7 @@ use crate::job::execution::{Execution, LaneInput, Outcome};
 use crate::job::messages::Importance;
 use crate::job::perform;
 use crate::job::script::Player;
-use crate::model::stage::{ScriptEvent, StageKind};
+use crate::model::stage::{ScriptEvent, SplittableStage, StageKind};
 use crate::model::{LaneId, Timestamp};
 use crate::store::memory::MemoryTables;
 use crate::telemetry::clock;
@@ -92,8 +92,12 @@ impl LaneThread {
 
     /// Gives the lane an event from outside.
     fn handle(&mut self, event: Event) {
-        if let (Event::Start, Some(script)) = (&event, &self.execution.graph.script) {
-            self.script = Some(Player::new(script, &self.execution));
+        match (&event, &self.execution.graph.script) {
+            (Event::Start, Some(script)) => {
+                self.script = Some(Player::new(script, &self.execution));
+            }
+            (Event::Drain, Some(_)) => self.script = Some(Player::ended()),
+            _ => {}
         }
         self.lane.handle(now(), event, &mut self.tables);
     }
@@ -228,6 +232,7 @@ impl LaneThread {
             worker,
             input,
             timers,
+            truncates,
         } = start;
         let StageKind::Executable(executable) = &self.execution.graph.stages[stage.index()].kind
         else {
@@ -240,12 +245,19 @@ impl LaneThread {
             let failure = "the SDK harness was lost before the bundle started".to_owned();
             return Some(Event::Failed { bundle, failure });
         };
+        let (descriptor, source) = match &executable.splittable {
+            Some(SplittableStage {
+                truncate: Some(truncate),
+                ..
+            }) if truncates => (&truncate.descriptor, &truncate.source),
+            _ => (&executable.descriptor, &executable.source),
+        };
         let pieces: Vec<Bytes> = input.into_iter().map(|chunk| chunk.bytes).collect();
         harness.start_bundle(fnapi::StartBundle {
             bundle,
-            descriptor: executable.descriptor.clone(),
+            descriptor: descriptor.clone(),
             cache_tokens: Vec::new(),
-            inputs: vec![(executable.source.clone(), pieces)],
+            inputs: vec![(source.clone(), pieces)],
             timers: timers
                 .into_iter()
                 .map(|(family, timers)| fnapi::TimerInput {

@@ -61,6 +61,14 @@ impl Player {
         }
     }
 
+    /// A script without further events, of which the lane has heard.
+    pub fn ended() -> Self {
+        Self {
+            events: Events::Listed(VecDeque::new()),
+            ended: true,
+        }
+    }
+
     /// Whether the lane has heard that nothing more comes.
     pub fn has_ended(&self) -> bool {
         self.ended

@@ -205,6 +205,7 @@ impl Sources {
                 id,
                 execution: Arc::clone(execution),
                 stop: self.stop.subscribe(),
+                drain: execution.record.drain_requested(),
             };
             self.pumps.lock().push(tokio::spawn(async move {
                 let mut read = read;
@@ -235,16 +236,23 @@ struct Pump {
     id: StageId,
     execution: Arc<Execution>,
     stop: tokio::sync::watch::Receiver<bool>,
+    drain: tokio::sync::watch::Receiver<bool>,
 }
 
 impl Pump {
     async fn run(self, reader: &mut Reader) {
         let mut stop = self.stop.clone();
+        let mut drain = self.drain.clone();
         let handle = reader.handle();
         let mut tick = tokio::time::interval(WATERMARK_PERIOD);
         loop {
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => return,
+                // What was handed out is finished; the reader lives on to acknowledge it.
+                _ = drain.wait_for(|drain| *drain) => {
+                    self.tell_watermark(Timestamp::MAX);
+                    return;
+                }
                 batch = reader.next() => match batch {
                     Some(Ok(batch)) => self.send(batch),
                     Some(Err(error)) => self.complain(&error),
@@ -252,12 +260,16 @@ impl Pump {
                 },
                 _ = tick.tick() => {
                     // Told after all messages that the reader counts as handed out.
-                    let watermark = handle.watermark(now());
-                    let stage = self.id;
-                    self.execution.broadcast(|| Event::SourceWatermark { stage, watermark });
+                    self.tell_watermark(handle.watermark(now()));
                 }
             }
         }
+    }
+
+    fn tell_watermark(&self, watermark: Timestamp) {
+        let stage = self.id;
+        self.execution
+            .broadcast(|| Event::SourceWatermark { stage, watermark });
     }
 
     fn send(&self, batch: Batch) {

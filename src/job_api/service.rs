@@ -45,6 +45,9 @@ impl JobApi {
     /// How long Cancel waits for the job to have ended; afterwards it answers CANCELLING.
     const CANCEL_WAIT: Duration = Duration::from_secs(1);
 
+    /// How long Drain waits for the drain to have begun.
+    const DRAIN_WAIT: Duration = Duration::from_secs(1);
+
     /// The Job API over the jobs of a supervisor's registry.
     pub fn new(
         settings: Settings,
@@ -259,7 +262,16 @@ impl JobService for JobApi {
         request: Request<DrainJobRequest>,
     ) -> Result<Response<DrainJobResponse>, Status> {
         let job = self.job(&request.get_ref().job_id)?;
-        Err(Error::NoDrain(job.id().to_owned()).into())
+        if !job.state().is_terminal() {
+            job.message(Importance::Basic, "the job is drained by a client");
+            job.request_drain();
+            let begun = job.wait_for_state(|state| state == JobState::Draining);
+            // Not in time: then its harnesses are still being started.
+            let _ = tokio::time::timeout(Self::DRAIN_WAIT, begun).await;
+        }
+        Ok(Response::new(DrainJobResponse {
+            state: wire::state(job.state()).into(),
+        }))
     }
 
     async fn get_state_stream(

@@ -33,11 +33,6 @@ pub(super) enum Error {
     ShuttingDown,
     #[error("checking the pipeline failed by a fault of Tidemill: {0}")]
     CheckPanicked(String),
-    #[error(
-        "job {0:?} cannot be drained: Tidemill does not drain jobs yet. Cancel it instead; a \
-         Pub/Sub subscription keeps what was not processed"
-    )]
-    NoDrain(String),
 }
 
 impl Error {
@@ -58,9 +53,7 @@ impl From<Error> for Status {
             Error::NoPipeline | Error::Options(_) | Error::Refused(PrepareError::Invalid(_)) => {
                 Status::invalid_argument(text)
             }
-            Error::Refused(PrepareError::Unsupported(_)) | Error::NoDrain(_) => {
-                Status::unimplemented(text)
-            }
+            Error::Refused(PrepareError::Unsupported(_)) => Status::unimplemented(text),
             Error::Registry(
                 RegistryError::TooManyPrepared { .. } | RegistryError::TooManyRunning { .. },
             ) => Status::resource_exhausted(text),

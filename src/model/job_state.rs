@@ -55,7 +55,7 @@ impl JobState {
             Self::Running => !matches!(next, Self::Stopped | Self::Starting | Self::Running),
             Self::Draining => matches!(
                 next,
-                Self::Drained | Self::Cancelling | Self::Cancelled | Self::Failed
+                Self::Done | Self::Drained | Self::Cancelling | Self::Cancelled | Self::Failed
             ),
             Self::Updating => matches!(
                 next,

@@ -184,15 +184,34 @@ async fn cancel_in_any_state() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn drain_is_refused_with_a_reason() {
+async fn a_drained_job_ends_as_done() {
     let mut fixture = Fixture::start().await;
-    let job = fixture.run("wait").await;
-    let request = DrainJobRequest {
-        job_id: job.clone(),
-    };
-    let status = fixture.jobs.drain(request).await.unwrap_err();
-    assert_eq!(status.code(), Code::Unimplemented);
-    assert!(status.message().contains(&job), "{status}");
+    let job = fixture.run("drain").await;
+    for _ in 0..2 {
+        let job_id = job.clone();
+        fixture
+            .jobs
+            .drain(DrainJobRequest { job_id })
+            .await
+            .unwrap();
+    }
+    let states = states(&mut fixture, &job).await;
+    assert!(
+        states.ends_with(&[State::Draining, State::Done]),
+        "{states:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_cannot_drain_yet_says_so_by_its_state() {
+    let mut fixture = Fixture::start().await;
+    let job_id = fixture.run("stubborn").await;
+    let answer = fixture
+        .jobs
+        .drain(DrainJobRequest { job_id })
+        .await
+        .unwrap();
+    assert_eq!(answer.into_inner().state(), State::Running);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,7 +17,7 @@ use tidemill::proto::pipeline::{Environment, Pipeline};
 use tonic::transport::Channel;
 
 /// Ends a job as the first word of its name says: `done`, `fail`, `panic`, `leave` (no terminal
-/// state), `wait` (until cancelled), `stubborn` (deaf to that).
+/// state), `wait` (until cancelled), `drain` (until drained), `stubborn` (deaf to both).
 pub struct Stub;
 
 impl Runner for Stub {
@@ -45,6 +45,12 @@ impl Runner for Stub {
                 Some("leave") => {}
                 Some("wait") => {
                     let _ = cancel.wait_for(|asked| *asked).await;
+                }
+                Some("drain") => {
+                    let mut drain = job.drain_requested();
+                    let _ = drain.wait_for(|asked| *asked).await;
+                    job.set_state(JobState::Draining);
+                    job.set_state(JobState::Done);
                 }
                 Some("stubborn") => std::future::pending::<()>().await,
                 _ => {

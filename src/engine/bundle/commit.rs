@@ -25,6 +25,10 @@ impl Lane {
         let Some(running) = self.bundles.get_mut(&bundle) else {
             return;
         };
+        if let Some(left) = &mut running.truncation {
+            left.push(bytes.clone());
+            return;
+        }
         let Some(staged) = running.staged.get_mut(output) else {
             running.broken = Some(format!("the harness sent data for output {output}"));
             return;
@@ -50,7 +54,11 @@ impl Lane {
             self.fail_bundle(now, bundle, broken);
             return;
         }
-        let residuals = match self.delayed(now, running, residuals) {
+        let given_back = match &running.truncation {
+            Some(left) => self.truncated(now, running, left),
+            None => self.delayed(now, running, residuals),
+        };
+        let residuals = match given_back {
             Ok(residuals) => residuals,
             Err(error) => {
                 self.fail_bundle(now, bundle, error);

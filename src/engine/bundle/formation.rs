@@ -31,6 +31,10 @@ impl Lane {
         let Some((bundle, input)) = self.begin(now, stage, Some(worker)) else {
             return false;
         };
+        let truncates = self
+            .bundles
+            .get(&bundle)
+            .is_some_and(|running| running.truncation.is_some());
         let input = input.into_iter().map(|item| item.chunk).collect();
         self.actions.push_back(Action::StartBundle(StartBundle {
             bundle,
@@ -38,6 +42,7 @@ impl Lane {
             worker,
             input,
             timers: Vec::new(),
+            truncates,
         }));
         true
     }
@@ -118,6 +123,7 @@ impl Lane {
             Work::Items(items) => (items, None),
             Work::Keys(keys) => (Vec::new(), Some(keys)),
         };
+        let truncates = self.truncates(stage) && input.iter().any(|item| !item.truncated);
         let node = &self.graph.stages[stage.index()];
         let state = &mut self.stages[stage.index()];
         self.next_bundle += 1;
@@ -134,6 +140,7 @@ impl Lane {
             input,
             keyed,
             staged,
+            truncation: truncates.then(Vec::new),
             hold,
             started: now,
             splitting: false,

@@ -1,5 +1,7 @@
 //! A bundle that is running.
 
+use bytes::Bytes;
+
 use crate::engine::keyed::{StateChanges, TakenKey, TimerChanges};
 use crate::engine::queue::Item;
 use crate::engine::routing::Staged;
@@ -18,6 +20,8 @@ pub struct InFlight {
     pub keyed: Option<KeyedBundle>,
     /// Output staged so far, one per output of the stage.
     pub staged: Vec<Staged>,
+    /// The bundle truncates its restrictions instead of processing them; what is left of them so far.
+    pub truncation: Option<Vec<Bytes>>,
     /// The stage's output may not pass this while the bundle runs.
     pub hold: Timestamp,
     pub started: Timestamp,

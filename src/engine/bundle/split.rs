@@ -156,6 +156,8 @@ impl Lane {
         let reported = reported.min().unwrap_or(Timestamp::MIN);
         Ok(Item {
             hold: reported.max(chunk.min_timestamp),
+            // What is left of a truncated restriction is not truncated again.
+            truncated: running.input.iter().any(|item| item.truncated),
             ..Item::new(chunk)
         })
     }

@@ -117,6 +117,7 @@ impl Lane {
             worker,
             input,
             timers,
+            truncates: false,
         }));
         true
     }

@@ -1,5 +1,6 @@
 //! A lane (or several) under simulated time, with a harness that does what a test says.
 
+mod drain;
 mod read;
 mod script;
 mod state;
