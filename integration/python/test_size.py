@@ -1,4 +1,4 @@
-"""Pipelines with many steps, and elements far above gRPC's default message size."""
+"""Pipelines with many steps or none, and elements far above gRPC's default message size."""
 
 import apache_beam as beam
 import pytest
@@ -31,6 +31,17 @@ def test_two_thousand_steps(flags, variant, chains, length):
                 assert values.windowing
             ends.append(values)
         assert_that(ends | beam.Flatten(), equal_to([length] * chains))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("variant", ("default", "none"))
+def test_no_steps(flags, variant):
+    """Nothing to do is done at once; so is a flatten of nothing that nobody reads."""
+    more = [] if variant == "default" else ["--experiments=pre_optimize=none"]
+    with beam.Pipeline(options=pipelines.options(flags, *more)):
+        pass
+    with beam.Pipeline(options=pipelines.options(flags, *more)) as pipeline:
+        _ = () | beam.Flatten(pipeline=pipeline)
 
 
 @pytest.mark.timeout(300)

@@ -190,6 +190,8 @@ async fn drive(
     }
     execution.broadcast(|| Event::Start);
     sources.start(execution);
+    // No lane has a word to say on a pipeline without steps, or whose only steps flatten nothing.
+    execution.report_watermarks(LaneId(0), &[]);
     let mut drain = execution.record.drain_requested();
     let outcome = tokio::select! {
         outcome = outcome.recv() => outcome,

@@ -151,10 +151,9 @@ impl Execution {
         // Sent under the lock: every lane hears of watermarks in the order in which they rose.
         let mut aggregator = self.aggregator.lock();
         let risen = aggregator.report(lane, watermarks);
-        if risen.is_empty() {
-            return;
+        if !risen.is_empty() {
+            self.broadcast(|| Event::Watermarks(risen.clone()));
         }
-        self.broadcast(|| Event::Watermarks(risen.clone()));
         if aggregator.is_done() {
             let _ = self.outcome.send(Outcome::Done);
         }
