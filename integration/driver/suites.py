@@ -89,6 +89,8 @@ ALL = (
           arguments=("test_failures.py", "test_cancel.py"),
           serve=("--allow-environment", "process")),
     Suite("drain", "drained jobs, and the jobs command", "pytest", arguments=("test_drain.py",)),
+    Suite("metrics", "metrics of running bundles and of processes", "pytest",
+          arguments=("test_metrics.py",)),
     Suite("bad-input", "wrong pipelines and garbage on the wire", "pytest",
           arguments=("test_bad_input.py", "test_bad_pipeline.py", "test_bad_artifacts.py")),
     Suite("unsupported", "each feature that is refused, refused clearly", "pytest",

@@ -54,6 +54,11 @@ class JobService:
         request = beam_job_api_pb2.DrainJobRequest(job_id=job_id)
         return self.stub.Drain(request, timeout=CALL_SECONDS_MAX).state
 
+    def metrics(self, job_id):
+        """Attempted and committed metrics."""
+        request = beam_job_api_pb2.GetJobMetricsRequest(job_id=job_id)
+        return self.stub.GetJobMetrics(request, timeout=CALL_SECONDS_MAX).metrics
+
     def job_ids(self):
         """Ids of all jobs that the server knows."""
         answer = self.stub.GetJobs(beam_job_api_pb2.GetJobsRequest(), timeout=CALL_SECONDS_MAX)

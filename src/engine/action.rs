@@ -28,6 +28,11 @@ pub enum Action {
         stage: StageId,
         chunks: Vec<(u64, Chunk)>,
     },
+    /// Ask a harness what a bundle that runs for long has measured so far.
+    ReportProgress {
+        bundle: BundleId,
+        worker: WorkerId,
+    },
     /// Ask a harness to give back part of a bundle.
     SplitBundle(SplitBundle),
     ReplyState {

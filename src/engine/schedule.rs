@@ -163,7 +163,7 @@ impl Lane {
         bundle.split_asked.unwrap_or(bundle.started).plus(age)
     }
 
-    /// Asks harnesses to give back part of what has run for long.
+    /// Asks harnesses how far what has run for long is, and to give back part of it.
     pub(super) fn look_at_bundles(&mut self, now: Timestamp) {
         let due: Vec<BundleId> = self
             .bundles
@@ -184,7 +184,12 @@ impl Lane {
                 continue;
             };
             bundle.split_asked = Some(now);
-            if let (true, Some(worker)) = (ask, bundle.worker) {
+            let Some(worker) = bundle.worker else {
+                continue;
+            };
+            self.actions
+                .push_back(Action::ReportProgress { bundle: id, worker });
+            if ask {
                 bundle.splitting = true;
                 self.actions.push_back(Action::SplitBundle(SplitBundle {
                     bundle: id,

@@ -210,8 +210,10 @@ async fn drive(
     }
 }
 
-/// Waits for metrics of committed bundles that the harnesses have still to explain.
+/// Waits for what harnesses measured outside of bundles, and for metrics of committed bundles that they
+/// have still to explain.
 async fn await_metrics(execution: &Execution) {
+    execution.ask_harness_metrics();
     let settled = async {
         while execution.awaits_metrics() {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -1,6 +1,6 @@
 //! What all threads of one running job share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crossbeam_channel::Sender;
@@ -60,6 +60,8 @@ pub struct Execution {
     sinks: BTreeMap<String, usize>,
     aggregator: Mutex<Aggregator>,
     unsettled: Mutex<BTreeMap<BundleId, Unsettled>>,
+    /// Harnesses that were asked for what they measure outside of bundles.
+    asked: Mutex<BTreeSet<WorkerId>>,
 }
 
 /// Metrics of an ended bundle whose other half has not come yet.
@@ -103,6 +105,7 @@ impl Execution {
             outcome: parts.outcome,
             runtime: tokio::runtime::Handle::current(),
             unsettled: Mutex::default(),
+            asked: Mutex::default(),
         }
     }
 
@@ -171,6 +174,7 @@ impl Execution {
     pub fn lose(&self, worker: WorkerId, reason: &str) -> Option<EnvironmentId> {
         let (environment, _) = self.harnesses.write().remove(&worker)?;
         self.slots.remove(environment, worker);
+        self.asked.lock().remove(&worker);
         self.broadcast(|| Event::WorkerLost {
             worker,
             reason: reason.to_owned(),
@@ -206,12 +210,25 @@ impl Execution {
         self.record.metrics().discard(bundle);
     }
 
-    /// Whether metrics of committed bundles are still on their way.
+    /// Asks every harness for what it measures outside of bundles.
+    pub fn ask_harness_metrics(&self) {
+        let harnesses = self.harnesses.read();
+        self.asked.lock().extend(harnesses.keys().copied());
+        for (_, harness) in harnesses.values() {
+            harness.harness_metrics();
+        }
+    }
+
+    /// What a harness measures outside of bundles.
+    pub fn harness_metrics_reported(&self, worker: WorkerId, metrics: Vec<ReportedMetric>) {
+        self.record.metrics().harness(worker, metrics);
+        self.asked.lock().remove(&worker);
+    }
+
+    /// Whether metrics of committed bundles or of harnesses are still on their way.
     pub fn awaits_metrics(&self) -> bool {
-        self.unsettled
-            .lock()
-            .values()
-            .any(|half| matches!(half, Unsettled::Committed))
+        let committed = |half: &Unsettled| matches!(half, Unsettled::Committed);
+        !self.asked.lock().is_empty() || self.unsettled.lock().values().any(committed)
     }
 
     /// A failure of a stage, told to people: SDKs name the step themselves, for others the stage is named.

@@ -105,7 +105,10 @@ impl HarnessEvents for FromHarness {
         }
     }
 
-    fn harness_metrics(&self, _: Vec<ReportedMetric>) {}
+    fn harness_metrics(&self, metrics: Vec<ReportedMetric>) {
+        self.execution
+            .harness_metrics_reported(self.worker, metrics);
+    }
 
     fn log(&self, entry: LogEntry) {
         let importance = match entry.severity {

@@ -190,6 +190,9 @@ impl LaneThread {
             } => {
                 perform::publish(execution, bundle, stage, chunks);
             }
+            Action::ReportProgress { bundle, worker } => {
+                execution.harness(worker)?.progress(bundle);
+            }
             Action::SplitBundle(split) => return perform::split(execution, split),
             Action::ReplyState {
                 bundle,

@@ -115,7 +115,7 @@ impl Rig {
                         .push_back((LaneId(lane), Event::Watermarks(risen.clone())));
                 }
             }
-            Action::Release(Release::Metrics { .. }) => {}
+            Action::Release(Release::Metrics { .. }) | Action::ReportProgress { .. } => {}
             Action::Publish { .. }
             | Action::SplitBundle(_)
             | Action::ReplyState { .. }
