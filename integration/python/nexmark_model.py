@@ -21,12 +21,12 @@ ARGUMENTS = {
 }
 
 
-def events(count, seed):
+def events(count, seed, start=START_MS, step=STEP_MS):
     """Of every 50 events one is a person, three are auctions and the others bids."""
     chance = random.Random(seed)
     people, auctions, made = [], [], []
     for number in range(count):
-        time = START_MS + number * STEP_MS
+        time = start + number * step
         if number % 50 == 0:
             people.append(_person(1000 + len(people), time, chance))
             made.append(people[-1])
