@@ -274,11 +274,12 @@ impl Lane {
             self.dirty.insert(consumer);
             return;
         }
-        let Some(output) = self.graph.stages[stage.index()].sole_output() else {
-            return;
-        };
+        // What nobody reads must not wait either: it would hold the watermark for ever.
+        let output = self.graph.stages[stage.index()].sole_output();
         while let Some(chunk) = self.draw_groups(stage, PUSH_BYTES, tables) {
-            self.emit(now, stage, output, &chunk.bytes, tables);
+            if let Some(output) = output {
+                self.emit(now, stage, output, &chunk.bytes, tables);
+            }
         }
     }
 
@@ -320,9 +321,7 @@ impl Lane {
             self.dirty.insert(consumer);
             return;
         }
-        let Some(&output) = self.graph.stages[stage.index()].outputs.first() else {
-            return;
-        };
+        let output = self.graph.stages[stage.index()].sole_output();
         let everything = Limits {
             bytes: usize::MAX,
             elements: usize::MAX,
@@ -332,7 +331,9 @@ impl Lane {
             .as_mut()
             .and_then(|read| read.take(everything))
         {
-            self.emit(now, stage, output, &item.chunk.bytes, tables);
+            if let Some(output) = output {
+                self.emit(now, stage, output, &item.chunk.bytes, tables);
+            }
             let delta = Delta {
                 stage,
                 deliveries: Vec::new(),

@@ -542,6 +542,21 @@ fn a_batch_job_runs_to_its_end() {
 }
 
 #[test]
+fn groups_that_nobody_reads_do_not_keep_the_job() {
+    let mut builder = Builder::default();
+    let impulse = builder.impulse();
+    let words = builder.par_do("split", impulse, Some(kv()));
+    let kind = StageKind::GroupByKey(GroupByKey {
+        windowing: windowing(),
+        merging: None,
+    });
+    builder.add("group", kind, &[words], None);
+    let mut rig = Rig::new(builder.graph(), Settings::default());
+    rig.finish(&[(5, "a:1"), (6, "b:2")]);
+    assert!(rig.done());
+}
+
+#[test]
 fn lanes_share_the_keys() {
     let settings = Settings {
         lanes: 4,
