@@ -13,6 +13,7 @@ use crate::model::stage::{PCollection, SideInput};
 use crate::model::state::{StateKey, StateOperation, StateReply};
 use crate::model::time::Timestamp;
 use crate::model::window::Window;
+use crate::model::windowing::Trigger;
 
 /// A page of side input that goes out in one reply.
 const PAGE_BYTES: usize = 2 << 20;
@@ -108,13 +109,19 @@ pub fn absorb(
 /// What the watermark of a side input must reach before an element in some window may be processed.
 ///
 /// The runner maps windows itself where it knows the side input's window fn; for a custom one the main
-/// window's own end is taken.
+/// window's own end is taken. What is grouped under a trigger that never fires comes when its window
+/// expires; "wait for the last of it" is what such a side input is for.
 pub fn needed_watermark(pcollection: &PCollection, main_window: &Window) -> Timestamp {
-    let window = window::side_input_window(&pcollection.windowing.window_fn, main_window);
-    let last = window.map_or_else(
+    let windowing = &pcollection.windowing;
+    let window = window::side_input_window(&windowing.window_fn, main_window);
+    let end = window.map_or_else(
         || main_window.max_timestamp(),
         |window| window.max_timestamp(),
     );
+    let last = match windowing.trigger {
+        Trigger::Never => end.plus(windowing.allowed_lateness),
+        _ => end,
+    };
     if last >= Timestamp::GLOBAL_WINDOW_MAX {
         Timestamp::MAX
     } else {

@@ -3,6 +3,7 @@
 mod drain;
 mod read;
 mod script;
+mod side_inputs;
 mod state;
 
 use std::collections::{BTreeMap, VecDeque};

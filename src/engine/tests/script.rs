@@ -34,7 +34,7 @@ fn element() -> ScriptEvent {
 }
 
 impl Rig {
-    fn play(&mut self, event: ScriptEvent) {
+    pub(super) fn play(&mut self, event: ScriptEvent) {
         self.inboxes.push_back((LaneId(0), Event::Script(event)));
         self.settle();
     }
