@@ -480,6 +480,32 @@ async fn a_missing_permission_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_is_gone_is_reported_and_awaited() {
+    let server = Server::start(Kind::Ours).await.unwrap();
+    let mut proxy = Proxy::start(&server.host).await;
+    let direct = prepare(&server).await;
+    let mut reader = Reader::open(&client(&proxy.host), read_settings()).unwrap();
+    proxy.pass(false);
+    let error = next_error(&mut reader).await;
+    assert!(error.is_transient(), "{error:?}");
+    let expected = format!("StreamingPull on {SUBSCRIPTION} failed for 1");
+    assert!(error.to_string().starts_with(&expected), "{error}");
+    proxy.pass(true);
+    publish(&direct, vec![outgoing(1, "")]).await;
+    let back = async {
+        loop {
+            // Other words for the same trouble may still come.
+            if let Ok(batch) = reader.next().await.unwrap() {
+                return batch;
+            }
+        }
+    };
+    let batch = tokio::time::timeout(Duration::from_secs(60), back).await;
+    assert_eq!(batch.unwrap()[0].element, "1");
+    reader.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reading_pauses_while_too_much_is_held() {
     let server = Server::start(Kind::Ours).await.unwrap();
     let client = prepare(&server).await;

@@ -26,6 +26,7 @@ pub enum Cut {
 struct Connections {
     accepted: usize,
     cut: usize,
+    closed: bool,
     open: BTreeMap<usize, oneshot::Sender<()>>,
 }
 
@@ -62,6 +63,15 @@ impl Proxy {
         }));
     }
 
+    /// Lets connections pass from now on, or cuts them, those to come included.
+    pub fn pass(&mut self, passing: bool) {
+        let mut connections = self.open.lock().unwrap();
+        connections.closed = !passing;
+        if !passing {
+            connections.open.clear();
+        }
+    }
+
     pub fn connections_cut(&self) -> usize {
         self.open.lock().unwrap().cut
     }
@@ -80,6 +90,9 @@ async fn accept(listener: TcpListener, upstream: String, connections: Arc<Mutex<
         let (alive, cut) = oneshot::channel();
         let id = {
             let mut connections = connections.lock().unwrap();
+            if connections.closed {
+                continue;
+            }
             connections.accepted += 1;
             let id = connections.accepted;
             connections.open.insert(id, alive);

@@ -91,9 +91,9 @@ impl Reader {
         })
     }
 
-    /// The next batch. An `Err` is a permanent error (no such subscription, no permission, …):
-    /// the reader tries again every half minute, and it is for the caller to fail the job or to
-    /// report and wait.
+    /// The next batch. An `Err` is a permanent error (no such subscription, no permission, …), or
+    /// says that the service has not been reached for a while: the reader goes on trying, and it is
+    /// for the caller to fail the job or to report and wait.
     pub async fn next(&mut self) -> Option<Result<Batch, Error>> {
         self.batches.recv().await
     }

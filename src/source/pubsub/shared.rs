@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) closing: CancellationToken,
     held: Mutex<Held>,
     settled: Notify,
-    /// The text of the permanent error reported last, and when.
+    /// What the error reported last was, and when.
     reported: Mutex<Option<(String, i64)>>,
 }
 
@@ -276,10 +276,13 @@ impl Shared {
         }
     }
 
-    /// Hands out a permanent error, unless the same one was handed out a moment ago by another
-    /// stream.
+    /// Hands out an error, unless the same one was handed out a moment ago by another stream.
     pub(crate) async fn report(&self, error: Error, to: &BatchSender) {
-        let text = error.to_string();
+        let text = match &error {
+            // However long it lasts by now.
+            Error::Unavailable { code, message, .. } => format!("{code:?} {message}"),
+            lasting => lasting.to_string(),
+        };
         let now = clock::unix_millis();
         {
             let mut reported = self.reported.lock();

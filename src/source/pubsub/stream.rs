@@ -54,6 +54,7 @@ impl Stream {
     pub(crate) async fn run(self) {
         let seed = self.shared.settings.seed.wrapping_add(self.index as u64);
         let mut backoff = Backoff::new(seed, BACKOFF_MAX);
+        let mut failing_since = tokio::time::Instant::now();
         loop {
             let opened_at = tokio::time::Instant::now();
             let end = match self.open().await {
@@ -75,10 +76,15 @@ impl Stream {
             let End::Broken(status) = end else {
                 return;
             };
-            if opened_at.elapsed() > backoff.last() {
+            let lived = opened_at.elapsed();
+            if lived > backoff.last() {
                 backoff.succeed();
             }
-            let delay = self.after_break(&status, &mut backoff).await;
+            if lived > REPORT_AFTER {
+                failing_since = tokio::time::Instant::now();
+            }
+            let failing_for = failing_since.elapsed();
+            let delay = self.after_break(&status, failing_for, &mut backoff).await;
             tokio::select! {
                 () = self.shared.closing.cancelled() => return,
                 () = tokio::time::sleep(delay) => {}
@@ -196,19 +202,29 @@ impl Stream {
     }
 
     /// How long to wait before the next try.
-    async fn after_break(&self, status: &Status, backoff: &mut Backoff) -> Duration {
+    async fn after_break(
+        &self,
+        status: &Status,
+        failing_for: Duration,
+        backoff: &mut Backoff,
+    ) -> Duration {
         self.shared.stream_broke();
-        if passes(status.code()) {
-            let delay = backoff.fail();
-            let index = self.index;
-            tracing::debug!(index, code = ?status.code(), message = status.message(), ?delay, "pull stream ended");
-            return delay;
-        }
         let call = Call {
             name: "StreamingPull",
             permission: "pubsub.subscriptions.consume",
             resource: &self.shared.settings.subscription,
         };
+        if passes(status.code()) {
+            let delay = backoff.fail();
+            let index = self.index;
+            tracing::debug!(index, code = ?status.code(), message = status.message(), ?delay, "pull stream ended");
+            if failing_for > REPORT_AFTER {
+                let seconds = Duration::from_secs(failing_for.as_secs());
+                let error = Error::unavailable(&call, status, seconds);
+                self.shared.report(error, &self.batches).await;
+            }
+            return delay;
+        }
         self.shared
             .report(Error::permanent(&call, status), &self.batches)
             .await;
@@ -258,4 +274,6 @@ const AGE_STEP: Duration = Duration::from_secs(20);
 const OVERLAP: Duration = Duration::from_secs(2);
 const RUN_DRY_MAX: Duration = Duration::from_secs(2);
 const BACKOFF_MAX: Duration = Duration::from_secs(20);
+/// A service that cannot be reached for so long is worth telling; a stream that lived so long was well.
+const REPORT_AFTER: Duration = Duration::from_secs(10);
 const AFTER_PERMANENT_ERROR: Duration = Duration::from_secs(30);
