@@ -139,8 +139,8 @@ class Results:
         try:
             pulled = self._world.subscriber.pull(
                 subscription=self._subscription, max_messages=1000, timeout=seconds).received_messages
-        except exceptions.DeadlineExceeded:
-            pulled = []
+        except (exceptions.DeadlineExceeded, exceptions.Cancelled):
+            pulled = []  # At the deadline a server may be the first to give up.
         if pulled:
             self._world.subscriber.acknowledge(
                 subscription=self._subscription, ack_ids=[one.ack_id for one in pulled])
