@@ -444,6 +444,26 @@ def test_a_topic_that_vanishes_is_waited_for(obedient, name):
     assert any("Write" in text and target in text for text in job.warnings())
 
 
+@pytest.mark.parametrize("keeps", (False, True))
+def test_ordering_keys_are_written_where_asked(obedient, name, keeps):
+    """Beam writes them only with publish_with_ordering_key."""
+    topic = obedient.topic(name)
+    results = obedient.results(f"{name}-results")
+
+    def build(pipeline):
+        # pylint: disable=expression-not-assigned
+        (pipeline
+         | ReadFromPubSub(topic=topic, with_attributes=True)
+         | WriteToPubSub(results.topic, with_attributes=True, publish_with_ordering_key=keeps))
+
+    with obedient.run(build):
+        obedient.publish(topic, letter("shop-a", 7))
+        results.wait_for_count(1)
+    [message] = results.messages
+    assert dict(message.attributes) == {"shop": "shop-a", "number": "7"}
+    assert message.ordering_key == ("shop-a" if keeps else "")
+
+
 def test_a_subscription_is_looked_at(obedient, name):
     """What does not go well with a pipeline is said, and what nothing can be pulled from is refused."""
     topic = obedient.topic(name)

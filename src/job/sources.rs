@@ -159,6 +159,7 @@ impl Sources {
         let settings = PublishSettings {
             id_attribute: write.id_attribute.clone(),
             timestamp_attribute: write.timestamp_attribute.clone(),
+            ordering_keys: write.ordering_keys,
             ..PublishSettings::default()
         };
         self.publishers

@@ -35,6 +35,8 @@ pub struct PublishSettings {
     /// The attribute that takes the event time, in decimal epoch milliseconds as Beam's Java
     /// connector writes it.
     pub timestamp_attribute: Option<String>,
+    /// Whether messages keep their ordering keys; else they are published without.
+    pub ordering_keys: bool,
     /// How long a request is tried before the batch counts as failed.
     pub give_up_after: Duration,
     /// Seed of the jitter in retries.
@@ -46,6 +48,7 @@ impl Default for PublishSettings {
         Self {
             id_attribute: None,
             timestamp_attribute: None,
+            ordering_keys: true,
             give_up_after: Duration::from_secs(600),
             seed: 0,
         }
@@ -73,6 +76,9 @@ pub(crate) fn check(
     // The server sets these.
     message.message_id = String::new();
     message.publish_time = None;
+    if !settings.ordering_keys {
+        message.ordering_key = String::new();
+    }
     if let (Some(attribute), Some(id)) = (&settings.id_attribute, &outgoing.id) {
         message.attributes.insert(attribute.clone(), id.clone());
     }
@@ -255,6 +261,12 @@ mod tests {
         );
         assert_eq!((sent.message_id.as_str(), sent.publish_time), ("", None));
         assert_eq!(sent.ordering_key, "k");
+        let settings = PublishSettings {
+            ordering_keys: false,
+            ..settings()
+        };
+        let (_, sent) = check(0, &outgoing(&received), &settings).unwrap();
+        assert_eq!(sent.ordering_key, "");
     }
 
     #[test]
