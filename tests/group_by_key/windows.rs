@@ -3,7 +3,7 @@
 use expect_test::expect;
 use tidemill::model::{OutputTime, Timestamp, Trigger, WindowFn, WindowingStrategy};
 
-use crate::rig::{Rig, check, default_in_cells, global, strategy};
+use crate::rig::{Rig, check, default_in_cells, global, run, strategy};
 
 #[test]
 fn fires_at_the_end() {
@@ -237,56 +237,28 @@ fn large_groups_come_out_whole_and_in_order() {
 
 #[test]
 fn the_last_pane_is_the_triggers_word_where_the_sdk_means_that() {
-    let windows = WindowingStrategy {
-        last_by_trigger_only: true,
-        ..strategy()
+    let end = || Trigger::AfterEndOfWindow {
+        early: None,
+        late: None,
     };
-    check(
-        &windows,
-        "
-        a: 1
-        wm max
-        ",
-        expect![[r#"
-            a: 1
-              hold 9
-            wm max
-              a [0,10) [1] at 9: on time, 0/0 first
-              hold MAX
-        "#]],
+    // Those that go on and on never fire a last pane, in either layout; those that finish do.
+    let goes_on = (
+        [strategy().trigger, default_in_cells()],
+        "a [0,10) [1] at 9: on time, 0/0 first",
     );
-    let cells = WindowingStrategy {
-        trigger: default_in_cells(),
-        ..windows.clone()
-    };
-    check(
-        &cells,
-        "
-        a: 1
-        wm max
-        ",
-        expect![[r#"
-            a: 1
-              hold 9
-            wm max
-              a [0,10) [1] at 9: on time, 0/0 first
-              hold MAX
-        "#]],
+    let finishes = (
+        [end(), Trigger::AfterAny(vec![end()])],
+        "a [0,10) [1] at 9: on time, 0/0 first last",
     );
-    let once = WindowingStrategy {
-        trigger: Trigger::ElementCount(1),
-        ..windows
-    };
-    check(
-        &once,
-        "
-        a: 1
-        wm max
-        ",
-        expect![[r#"
-            a: 1
-              a [0,10) [1] at 9: early, 0/-1 first last
-            wm max
-        "#]],
-    );
+    for (triggers, expected) in [goes_on, finishes] {
+        for trigger in triggers {
+            let windows = WindowingStrategy {
+                last_by_trigger_only: true,
+                trigger,
+                ..strategy()
+            };
+            let shown = run(Rig::new(&windows), "a: 1\nwm max");
+            assert!(shown.lines().any(|line| line.trim() == expected), "{shown}");
+        }
+    }
 }

@@ -140,7 +140,8 @@ impl CellRules {
         let moment = moment(row, at);
         let due = !row.cell.ended && self.trigger.is_ready(&row.cell.trigger, moment);
         if due || row.cell.fresh > 0 || self.closing_always {
-            self.emit(row, false, true, at)
+            let finished = due && self.trigger.fire(&mut row.cell.trigger, moment);
+            self.emit(row, finished, true, at)
         } else {
             None
         }

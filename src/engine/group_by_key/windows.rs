@@ -16,7 +16,7 @@ use crate::model::ids::StageId;
 use crate::model::pane::{PaneInfo, PaneTiming};
 use crate::model::time::Timestamp;
 use crate::model::window::Window;
-use crate::model::windowing::{OutputTime, WindowingStrategy};
+use crate::model::windowing::{OutputTime, Trigger, WindowingStrategy};
 
 /// Windows of one stage on one lane.
 #[derive(Debug)]
@@ -187,7 +187,7 @@ impl<'a> PaneSink<'a> {
     fn new(chunk: &'a mut ChunkWriter, window: &'a Window, strategy: &WindowingStrategy) -> Self {
         let end = window::end(window);
         let pane = PaneInfo {
-            is_last: !strategy.last_by_trigger_only,
+            is_last: !strategy.last_by_trigger_only || finishes(&strategy.trigger),
             ..ONLY_PANE
         };
         Self {
@@ -236,6 +236,11 @@ impl GroupSink for PaneSink<'_> {
             ControlFlow::Continue(())
         }
     }
+}
+
+/// Whether a trigger has nothing to do after the end of the window.
+fn finishes(trigger: &Trigger) -> bool {
+    matches!(trigger, Trigger::AfterEndOfWindow { late: None, .. })
 }
 
 /// The one pane of a window that fires once.
