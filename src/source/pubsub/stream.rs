@@ -67,7 +67,11 @@ impl Stream {
                         self.clone().run_dry(open, Duration::ZERO).await;
                         return;
                     }
-                    End::Broken(status) => End::Broken(status),
+                    End::Broken(status) => {
+                        // However short it lived, the service was there.
+                        failing_since = tokio::time::Instant::now();
+                        End::Broken(status)
+                    }
                 },
                 Err(end) => end,
             };
@@ -80,6 +84,7 @@ impl Stream {
             if lived > backoff.last() {
                 backoff.succeed();
             }
+            // A server may answer an idle stream with nothing until it ends.
             if lived > REPORT_AFTER {
                 failing_since = tokio::time::Instant::now();
             }
