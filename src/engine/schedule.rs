@@ -155,7 +155,7 @@ impl Lane {
 
     /// When a running bundle should be looked at for a split.
     pub(super) fn next_look_at(&self, bundle: &InFlight) -> Timestamp {
-        let age = if self.is_unbounded_splittable(bundle.stage) {
+        let age = if self.is_cut_short(bundle) {
             self.settings.checkpoint_after
         } else {
             self.settings.split_after
@@ -176,7 +176,7 @@ impl Lane {
                 continue;
             };
             let stage = bundle.stage;
-            let checkpoint = self.is_unbounded_splittable(stage);
+            let checkpoint = self.is_cut_short(bundle);
             let idle = stages::environment(&self.graph.stages[stage.index()])
                 .is_some_and(|environment| self.requested.get(&environment).copied() == Some(0));
             let ask = !bundle.splitting && (checkpoint || idle);
@@ -224,13 +224,15 @@ impl Lane {
         }
     }
 
-    fn is_unbounded_splittable(&self, stage: StageId) -> bool {
-        let node = &self.graph.stages[stage.index()];
-        stages::executable(node).is_some_and(|executable| executable.splittable.is_some())
-            && node
-                .outputs
-                .iter()
-                .any(|output| !self.graph.pcollections[output.index()].bounded)
+    /// Whether a bundle is to end before its restrictions do.
+    fn is_cut_short(&self, bundle: &InFlight) -> bool {
+        let node = &self.graph.stages[bundle.stage.index()];
+        let executable = stages::executable(node);
+        let splittable = executable.and_then(|executable| executable.splittable.as_ref());
+        let whole =
+            || bundle.truncation.is_none() && bundle.input.iter().any(|item| !item.truncated);
+        splittable.is_some_and(|splittable| splittable.unbounded)
+            || (self.truncates(bundle.stage) && whole())
     }
 }
 

@@ -54,7 +54,10 @@ impl Lane {
             }
             ScriptEvent::Watermark { stage, to } => self.raise_source_watermark(stage, to),
             ScriptEvent::ProcessingTime { by } => {
-                self.clock_ahead += by.max(0);
+                // Infinity is far, but time goes on after it.
+                let left = Timestamp::GLOBAL_WINDOW_MAX.millis() - now.millis();
+                let by = by.clamp(0, left.max(0));
+                self.clock_ahead += by;
                 self.wake(now.plus(by), tables);
                 self.mark_all_dirty();
             }

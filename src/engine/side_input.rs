@@ -12,7 +12,7 @@ use crate::model::ids::StageId;
 use crate::model::stage::{PCollection, SideInput};
 use crate::model::state::{StateKey, StateOperation, StateReply};
 use crate::model::time::Timestamp;
-use crate::model::window::Window;
+use crate::model::window::{Window, WindowFn};
 use crate::model::windowing::Trigger;
 
 /// A page of side input that goes out in one reply.
@@ -130,8 +130,13 @@ pub fn needed_watermark(pcollection: &PCollection, main_window: &Window) -> Time
 }
 
 /// Whether one pane makes the side input ready although its watermark never passes its window.
+///
+/// A trigger that fires at the end only says that nothing before is meant to be seen.
 pub fn ready_on_first_pane(pcollection: &PCollection) -> bool {
-    !pcollection.bounded && pcollection.windowing.window_fn == crate::model::WindowFn::Global
+    let windowing = &pcollection.windowing;
+    !pcollection.bounded
+        && windowing.window_fn == WindowFn::Global
+        && windowing.trigger.may_fire_early()
 }
 
 /// Answers a harness; `None` when the key is not of a side input.

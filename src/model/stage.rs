@@ -177,6 +177,8 @@ pub struct SplittableStage {
     pub input: String,
     /// Local output names of the process transform, for residual watermarks.
     pub outputs: Vec<String>,
+    /// Some restriction may have no end: a bundle of it is cut short by a checkpoint.
+    pub unbounded: bool,
     /// The truncate step to put residuals through on drain, if the SDK has one.
     pub truncate: Option<TruncateStep>,
 }

@@ -67,6 +67,16 @@ pub enum Trigger {
     Repeat(Box<Trigger>),
 }
 
+impl Trigger {
+    /// Whether it may fire before the end of the window.
+    pub fn may_fire_early(&self) -> bool {
+        !matches!(
+            self,
+            Self::Default | Self::Never | Self::AfterEndOfWindow { early: None, .. }
+        )
+    }
+}
+
 /// A step of the time at which a processing-time trigger fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimestampTransform {

@@ -415,6 +415,10 @@ impl Assembly<'_> {
                 .iter()
                 .map(|(name, _)| name.clone())
                 .collect(),
+            unbounded: transform
+                .outputs
+                .iter()
+                .any(|&(_, output)| !self.graph.bounded(output)),
             truncate: self.truncate(stage, transform, *input)?,
         })
     }

@@ -246,10 +246,12 @@ impl Lane {
         let lateness = self.allowed_lateness(stage);
         let input = self.input_watermark(stage);
         loop {
-            let watermark = input.min(self.stages[stage.index()].hold());
+            let held = input.min(self.stages[stage.index()].hold());
             let Some(keyed) = &mut self.stages[stage.index()].keyed else {
                 return;
             };
+            // A timer need not hold the watermark to have its turn.
+            let watermark = keyed.next_event_timer.map_or(held, |at| held.min(at));
             let Some(window) = keyed.windows.expired(watermark).cloned() else {
                 return;
             };

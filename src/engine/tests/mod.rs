@@ -5,6 +5,7 @@ mod read;
 mod script;
 mod side_inputs;
 mod state;
+mod timers;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -404,6 +405,7 @@ impl Builder {
 
     fn splittable(&mut self, name: &str, input: u32) -> u32 {
         let splittable = SplittableStage {
+            unbounded: false,
             transform: "process".to_owned(),
             input: "in".to_owned(),
             outputs: vec!["out".to_owned()],

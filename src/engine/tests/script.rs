@@ -1,28 +1,15 @@
 //! TestStream under the rig: what settles when, and what processing time means to a harness.
 
 use super::*;
-use crate::model::pane::PaneInfo;
-use crate::model::stage::{ScriptEvent, TimerFamily};
-use crate::model::timer::{TimeDomain, Timer, TimerFiring};
+use crate::model::stage::ScriptEvent;
+use crate::model::timer::TimeDomain;
 
 /// A TestStream, decoded for a stage with a processing-time timer.
 fn timed() -> StageGraph {
     let mut builder = Builder::default();
     let stream = builder.add("stream", StageKind::TestStream, &[], Some(Coder::Bytes));
     let decoded = builder.par_do("decode", stream, Some(kv()));
-    let kind = ExecutableStage {
-        keyed: true,
-        timer_families: vec![TimerFamily {
-            transform: "t".to_owned(),
-            family: "later".to_owned(),
-            domain: TimeDomain::ProcessingTime,
-            coder: Coder::Timer(Box::new(Coder::Bytes), Box::new(Coder::GlobalWindow)),
-            on_window_expiration: false,
-        }],
-        ..executable()
-    };
-    let kind = StageKind::Executable(Box::new(kind));
-    builder.add("timed", kind, &[decoded], None);
+    builder.timed(decoded, TimeDomain::ProcessingTime);
     builder.graph()
 }
 
@@ -34,6 +21,11 @@ fn element() -> ScriptEvent {
 }
 
 impl Rig {
+    /// The running bundle sets the timer of a key to `delay` from what a harness takes for now.
+    fn delay_timer(&mut self, key: &str, delay: i64) {
+        self.set_timer(key, self.now.plus(delay), Timestamp::from_millis(1));
+    }
+
     pub(super) fn play(&mut self, event: ScriptEvent) {
         self.inboxes.push_back((LaneId(0), Event::Script(event)));
         self.settle();
@@ -41,32 +33,6 @@ impl Rig {
 
     fn is_quiet(&self) -> bool {
         self.lanes[0].0.is_quiet(self.now)
-    }
-
-    /// The running bundle sets the timer of a key to `delay` from what a harness takes for now.
-    fn set_timer(&mut self, key: &str, delay: i64) {
-        let mut encoded_key = Vec::new();
-        coder::length_prefix::write(&mut encoded_key, key.as_bytes());
-        let timer = Timer {
-            key: Bytes::from(encoded_key),
-            tag: Bytes::new(),
-            windows: vec![Window::Global],
-            firing: Some(TimerFiring {
-                fire_at: self.now.plus(delay),
-                hold: Timestamp::from_millis(1),
-                pane: PaneInfo::NO_FIRING,
-            }),
-        };
-        let mut bytes = Vec::new();
-        coder::timer::write(&mut bytes, &timer);
-        let bundle = self.started[0].bundle;
-        let event = Event::Timers {
-            bundle,
-            transform: "t".to_owned(),
-            family: "later".to_owned(),
-            bytes: Bytes::from(bytes),
-        };
-        self.tell(bundle, event);
     }
 }
 
@@ -77,7 +43,7 @@ fn an_event_is_settled_when_nothing_runs_or_could() {
     rig.play(element());
     assert!(!rig.is_quiet(), "a bundle runs");
     rig.finish(&[(1, "a:1")]);
-    rig.set_timer("a", 10);
+    rig.delay_timer("a", 10);
     rig.finish(&[]);
     assert!(rig.is_quiet(), "a timer that waits for time is settled");
     rig.play(ScriptEvent::ProcessingTime { by: 10 });
@@ -91,7 +57,7 @@ fn a_timer_set_after_time_was_moved_waits_its_whole_delay() {
     rig.play(ScriptEvent::ProcessingTime { by: 1_000 });
     rig.play(element());
     rig.finish(&[(1, "a:1")]);
-    rig.set_timer("a", 10);
+    rig.delay_timer("a", 10);
     rig.finish(&[]);
     rig.play(ScriptEvent::ProcessingTime { by: 9 });
     assert!(rig.started.is_empty());
@@ -104,7 +70,7 @@ fn after_the_script_time_flies_to_the_next_firing() {
     let mut rig = Rig::new(timed(), Settings::default());
     rig.play(element());
     rig.finish(&[(1, "a:1")]);
-    rig.set_timer("a", 600_000);
+    rig.delay_timer("a", 600_000);
     rig.finish(&[]);
     rig.inboxes.push_back((LaneId(0), Event::ScriptEnded));
     rig.settle();

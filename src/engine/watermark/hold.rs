@@ -25,12 +25,15 @@ pub struct Holds {
 
 impl Holds {
     /// Adds one hold at `at`.
+    ///
+    /// What holds at the end of time is still to come, so the watermark stays below the end.
     pub fn add(&mut self, at: Timestamp) {
-        *self.counts.entry(at).or_insert(0) += 1;
+        *self.counts.entry(at.min(BEFORE_END)).or_insert(0) += 1;
     }
 
     /// Removes one hold at `at`, which was added before.
     pub fn remove(&mut self, at: Timestamp) {
+        let at = at.min(BEFORE_END);
         let count = self.counts.get_mut(&at);
         debug_assert!(
             count.is_some(),
@@ -49,3 +52,6 @@ impl Holds {
         self.counts.keys().next().copied().unwrap_or(Timestamp::MAX)
     }
 }
+
+/// The last time that is not the end of all.
+const BEFORE_END: Timestamp = Timestamp::MAX.plus(-1);

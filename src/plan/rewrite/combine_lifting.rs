@@ -155,7 +155,6 @@ fn ignores_counts(trigger: Option<&pb::Trigger>) -> bool {
     };
     match kind {
         Kind::Default(_)
-        | Kind::Always(_)
         | Kind::Never(_)
         | Kind::AfterProcessingTime(_)
         | Kind::AfterSynchronizedProcessingTime(_) => true,
@@ -169,6 +168,7 @@ fn ignores_counts(trigger: Option<&pb::Trigger>) -> bool {
             .iter()
             .all(|inner| ignores_counts(Some(inner))),
         Kind::Repeat(repeat) => ignores_counts(repeat.subtrigger.as_deref()),
-        Kind::AfterAll(_) | Kind::AfterEach(_) | Kind::OrFinally(_) => false,
+        // Users of Always want to see every element.
+        Kind::Always(_) | Kind::AfterAll(_) | Kind::AfterEach(_) | Kind::OrFinally(_) => false,
     }
 }

@@ -73,10 +73,18 @@ fn split(
     let mut source = stream.part(graph, name, primitives::TEST_STREAM, Kind::TestStream);
     source.environment = None;
     let id = source.id.clone();
-    graph.coders.get(coder)?;
-    let prefixed = graph
-        .coders
-        .add(&format!("{id}_prefixed"), coders::LENGTH_PREFIX, &[coder]);
+    let is_of_go = graph.coders.urn_of(coder)? == GO_CUSTOM_CODER;
+    let mut add = |name: &str, component: &str| {
+        let name = format!("{id}_{name}");
+        graph.coders.add(&name, coders::LENGTH_PREFIX, &[component])
+    };
+    // Go writes the length before what its own coders write, without saying so.
+    let prefixed = if is_of_go {
+        let written = add("written", coder);
+        add("prefixed", &written)
+    } else {
+        add("prefixed", coder)
+    };
     let declared = graph.coder_of(output).to_owned();
     let wire = graph.coders.wire(&declared)?;
     let alike = graph.coders.same(&wire, &prefixed)?;
@@ -209,3 +217,6 @@ pub fn script_event(
         None => Err(Error::malformed("an event of an unknown kind")),
     }
 }
+
+/// Any coder that is not one of Beam's own, as the Go SDK names it.
+const GO_CUSTOM_CODER: &str = "beam:go:coder:custom:v1";
