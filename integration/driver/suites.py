@@ -100,7 +100,7 @@ ALL = (
     Suite("pubsub-pipelines", "Python pipelines on Pub/Sub, over three servers", "pytest_package",
           arguments=("../pubsub/pipelines_test.py",)),
     Suite("java", "the Java SDK's ValidatesRunner", "java", timeout_minutes=45),
-    Suite("go", "the Go SDK's integration tests", "go", default=False, arguments=GO_PACKAGES,
+    Suite("go", "the Go SDK's integration tests", "go", arguments=GO_PACKAGES,
           timeout_minutes=20),
     Suite("transforms", "the package's 14 transform test modules", "pytest_package", default=False,
           arguments=TRANSFORM_MODULES, timeout_minutes=60),

@@ -229,10 +229,8 @@ impl Lane {
         let node = &self.graph.stages[bundle.stage.index()];
         let executable = stages::executable(node);
         let splittable = executable.and_then(|executable| executable.splittable.as_ref());
-        let whole =
-            || bundle.truncation.is_none() && bundle.input.iter().any(|item| !item.truncated);
         splittable.is_some_and(|splittable| splittable.unbounded)
-            || (self.truncates(bundle.stage) && whole())
+            || (self.truncates(bundle.stage) && !bundle.truncated && bundle.truncation.is_none())
     }
 }
 

@@ -123,7 +123,8 @@ impl Lane {
             Work::Items(items) => (items, None),
             Work::Keys(keys) => (Vec::new(), Some(keys)),
         };
-        let truncates = self.truncates(stage) && input.iter().any(|item| !item.truncated);
+        let truncated = input.iter().any(|item| item.truncated);
+        let truncates = self.truncates(stage) && !truncated;
         let node = &self.graph.stages[stage.index()];
         let state = &mut self.stages[stage.index()];
         self.next_bundle += 1;
@@ -140,6 +141,7 @@ impl Lane {
             input,
             keyed,
             staged,
+            truncated,
             truncation: truncates.then(Vec::new),
             hold,
             started: now,

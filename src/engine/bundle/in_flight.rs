@@ -20,6 +20,8 @@ pub struct InFlight {
     pub keyed: Option<KeyedBundle>,
     /// Output staged so far, one per output of the stage.
     pub staged: Vec<Staged>,
+    /// Its restrictions were truncated before.
+    pub truncated: bool,
     /// The bundle truncates its restrictions instead of processing them; what is left of them so far.
     pub truncation: Option<Vec<Bytes>>,
     /// The stage's output may not pass this while the bundle runs.

@@ -157,7 +157,7 @@ impl Lane {
         Ok(Item {
             hold: reported.max(chunk.min_timestamp),
             // What is left of a truncated restriction is not truncated again.
-            truncated: running.input.iter().any(|item| item.truncated),
+            truncated: running.truncated,
             ..Item::new(chunk)
         })
     }

@@ -36,6 +36,19 @@ fn residual(text: &str, delay: i64) -> Residual {
     }
 }
 
+/// A checkpoint of a bundle with one restriction.
+fn given_back(text: &str) -> SplitOutcome {
+    SplitOutcome {
+        primaries: Vec::new(),
+        residuals: vec![residual(text, 0)],
+        channel_splits: vec![ChannelSplit {
+            transform: "source".to_owned(),
+            last_primary: -1,
+            first_residual: 1,
+        }],
+    }
+}
+
 impl Rig {
     fn drain(&mut self) {
         self.inboxes.push_back((LaneId(0), Event::Drain));
@@ -81,15 +94,7 @@ fn a_running_restriction_is_given_back_and_truncated_to_nothing() {
     rig.finish(&[(5, "all")]);
     let bundle = rig.started[0].bundle;
     rig.drain();
-    let outcome = SplitOutcome {
-        primaries: Vec::new(),
-        residuals: vec![residual("rest", 0)],
-        channel_splits: vec![ChannelSplit {
-            transform: "source".to_owned(),
-            last_primary: -1,
-            first_residual: 1,
-        }],
-    };
+    let outcome = given_back("rest");
     rig.tell(bundle, Event::Split { bundle, outcome });
     rig.finish(&[(5, "0")]);
     assert!(rig.runs_truncation());
@@ -106,6 +111,19 @@ fn a_running_restriction_is_given_back_and_truncated_to_nothing() {
         watermark process 7
         watermark process MAX
     "#]]);
+}
+
+#[test]
+fn what_a_truncated_restriction_gives_back_is_not_truncated_again() {
+    let mut rig = Rig::new(endless(), Settings::default());
+    rig.drain();
+    rig.finish(&[(5, "all")]);
+    rig.finish(&[(5, "short")]);
+    let bundle = rig.started[0].bundle;
+    let outcome = given_back("shorter");
+    rig.tell(bundle, Event::Split { bundle, outcome });
+    rig.finish(&[]);
+    assert!(!rig.runs_truncation());
 }
 
 #[test]
