@@ -131,7 +131,7 @@ fn skip_timer_after_key(window_coder: &Coder, bytes: &mut &[u8]) -> Result<()> {
     window::skip_all(window_coder, bytes)?;
     if !input::flag(bytes, "a timer's clear flag")? {
         input::array::<16>(bytes)?;
-        pane::skip(bytes)?;
+        pane::read_of_timer(bytes)?;
     }
     Ok(())
 }

@@ -14,7 +14,17 @@ pub fn read(bytes: &mut &[u8]) -> Result<PaneInfo> {
         *bytes = rest;
         return Ok(PaneInfo::NO_FIRING);
     }
-    read_any(bytes)
+    let (pane, has_metadata) = read_any(bytes)?;
+    if has_metadata {
+        length_prefix::read(bytes)?;
+    }
+    Ok(pane)
+}
+
+/// Reads the pane of a timer. Java's copies the pane of the element that set it, with the flag of the
+/// element's metadata and without the metadata.
+pub fn read_of_timer(bytes: &mut &[u8]) -> Result<PaneInfo> {
+    read_any(bytes).map(|(pane, _)| pane)
 }
 
 /// Passes over a pane and its metadata.
@@ -40,7 +50,8 @@ pub fn write(out: &mut Vec<u8>, pane: PaneInfo) {
     }
 }
 
-fn read_any(bytes: &mut &[u8]) -> Result<PaneInfo> {
+/// A pane, and whether it says that metadata follows.
+fn read_any(bytes: &mut &[u8]) -> Result<(PaneInfo, bool)> {
     let first = input::byte(bytes)?;
     let timing = match first >> 2 & 3 {
         0 => PaneTiming::Early,
@@ -62,11 +73,8 @@ fn read_any(bytes: &mut &[u8]) -> Result<PaneInfo> {
             });
         }
     };
-    if first & METADATA != 0 {
-        length_prefix::read(bytes)?;
-    }
     let has_two = first >> 4 & 7 == TWO_INDICES;
-    Ok(PaneInfo {
+    let pane = PaneInfo {
         timing,
         is_first: first & 1 != 0,
         is_last: first & 2 != 0,
@@ -76,7 +84,8 @@ fn read_any(bytes: &mut &[u8]) -> Result<PaneInfo> {
         } else {
             second
         },
-    })
+    };
+    Ok((pane, first & METADATA != 0))
 }
 
 fn form(pane: &PaneInfo) -> u8 {
@@ -146,6 +155,13 @@ mod tests {
         assert_eq!(read(&mut bytes), Ok(PaneInfo::NO_FIRING));
         assert_eq!(bytes, [7]);
         assert_eq!(read(&mut &[0x8f, 2, 9][..]), Err(Error::Truncated));
+    }
+
+    #[test]
+    fn a_timer_has_the_flag_of_metadata_only() {
+        let mut bytes = &[0x8f, 2, 9][..];
+        assert_eq!(read_of_timer(&mut bytes), Ok(PaneInfo::NO_FIRING));
+        assert_eq!(bytes, [2, 9]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub fn read(key_coder: &Coder, window_coder: &Coder, bytes: &mut Bytes) -> Resul
         Some(TimerFiring {
             fire_at: timestamp::read(&mut rest)?,
             hold: timestamp::read(&mut rest)?,
-            pane: pane::read(&mut rest)?,
+            pane: pane::read_of_timer(&mut rest)?,
         })
     };
     bytes.advance(start.len() - rest.len());

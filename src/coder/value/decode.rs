@@ -156,7 +156,7 @@ fn decode_timer(key: Value, window_coder: &Coder, bytes: &mut &[u8]) -> Result<V
         Some(TimerFiring {
             fire_at: timestamp::read(bytes)?,
             hold: timestamp::read(bytes)?,
-            pane: pane::read(bytes)?,
+            pane: pane::read_of_timer(bytes)?,
         })
     };
     Ok(Value::Timer(Box::new(TimerValue {
