@@ -60,6 +60,11 @@ GO_PACKAGES = (
     f"{_GO}/integration/primitives", f"{_GO}/regression", f"{_GO}/integration/wordcount",
     f"{_GO}/integration/synthetic",
 )
+_BEAM = "github.com/apache/beam/sdks/v2/go/pkg/beam"
+GO_TRANSFORM_PACKAGES = tuple(f"{_BEAM}/{package}" for package in (
+    "testing/passert", "transforms/stats", "transforms/top", "transforms/filter",
+    "transforms/batch", "transforms/periodic", "io/textio", "io/fileio",
+))
 
 ALL = (
     Suite("fmt", "cargo fmt --check", "cargo", arguments=("fmt", "--all", "--check")),
@@ -102,6 +107,8 @@ ALL = (
     Suite("java", "the Java SDK's ValidatesRunner", "java", timeout_minutes=45),
     Suite("go", "the Go SDK's integration tests", "go", arguments=GO_PACKAGES,
           timeout_minutes=20),
+    Suite("go-transforms", "tests of the Go SDK's own transforms", "go", default=False,
+          arguments=GO_TRANSFORM_PACKAGES, timeout_minutes=20),
     Suite("transforms", "the package's 14 transform test modules", "pytest_package", default=False,
           arguments=TRANSFORM_MODULES, timeout_minutes=60),
 )
