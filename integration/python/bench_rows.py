@@ -7,12 +7,15 @@ import argparse
 import json
 import resource
 import time
+import typing
 
 import apache_beam as beam
 from apache_beam.coders import BytesCoder
 from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import userstate
+
+PAIR = typing.Tuple[int, int]
 
 
 class Count(beam.DoFn):
@@ -45,10 +48,10 @@ class Remember(beam.DoFn):
         yield element
 
 
-def source(pipeline, elements, make):
-    """Makes the elements in the harness, from one impulse."""
+def source(pipeline, elements, of, make):
+    """Makes elements of a type in the harness, from one impulse."""
     return pipeline | beam.Create([elements]) | beam.FlatMap(
-        lambda count: (make(i) for i in range(count)))
+        lambda count: (make(i) for i in range(count))).with_output_types(of)
 
 
 def tiny(pipeline):
@@ -58,7 +61,7 @@ def tiny(pipeline):
 
 def maps(pipeline):
     """Elements that never reach the runner."""
-    values = source(pipeline, 1_000_000, lambda i: b"x" * 100)
+    values = source(pipeline, 1_000_000, bytes, lambda i: b"x" * 100)
     for step in range(3):
         values = values | f"Map{step}" >> beam.Map(lambda value: value)
     return values | beam.ParDo(Count())
@@ -66,19 +69,19 @@ def maps(pipeline):
 
 def group(pipeline):
     """Every element reaches the runner and comes back in a group."""
-    return (source(pipeline, 1_000_000, lambda i: (i % 10_000, i))
+    return (source(pipeline, 1_000_000, PAIR, lambda i: (i % 10_000, i))
             | beam.GroupByKey() | beam.ParDo(Count(in_groups=True)))
 
 
 def combine(pipeline):
     """The harness combines first; the runner sees a value for each key."""
-    return (source(pipeline, 1_000_000, lambda i: (i % 10_000, 1))
+    return (source(pipeline, 1_000_000, PAIR, lambda i: (i % 10_000, 1))
             | beam.CombinePerKey(sum) | beam.ParDo(Count()))
 
 
 def reshuffle(pipeline):
     """Large values through the runner."""
-    return (source(pipeline, 100_000, lambda i: i.to_bytes(4, "big") * 256)
+    return (source(pipeline, 100_000, bytes, lambda i: i.to_bytes(4, "big") * 256)
             | beam.Reshuffle() | beam.ParDo(Count()))
 
 
@@ -86,14 +89,14 @@ def side(pipeline):
     """A dictionary as side input."""
     pairs = pipeline | "Side" >> beam.Create([10_000]) | "Pairs" >> beam.FlatMap(
         lambda count: ((i, i) for i in range(count)))
-    return (source(pipeline, 100_000, lambda i: i % 10_000)
+    return (source(pipeline, 100_000, int, lambda i: i % 10_000)
             | beam.Map(lambda key, table: table[key], beam.pvalue.AsDict(pairs))
             | beam.ParDo(Count()))
 
 
 def stateful(pipeline):
     """User state for each key."""
-    return (source(pipeline, 20_000, lambda i: (i % 10_000, i))
+    return (source(pipeline, 20_000, PAIR, lambda i: (i % 10_000, i))
             | beam.ParDo(Remember()) | beam.ParDo(Count()))
 
 

@@ -167,6 +167,15 @@ impl Default for Policy {
 }
 
 impl Running {
+    /// Stops the environment. A pool whose harness has gone by itself is told without being waited for:
+    /// it has nothing to stop, and clients wait for the end of their jobs.
+    pub async fn stop_after(self, harness_has_gone: bool) {
+        match self.kind {
+            Kind::External(pool) if harness_has_gone => drop(pool),
+            kind => Self { kind }.stop().await,
+        }
+    }
+
     /// Ends the harness, whose control stream should be closed by now: a process gets 1 s to exit, SIGTERM, 2 s
     /// more and SIGKILL, with all of its group; a worker pool is asked once. Failures are only logged.
     pub async fn stop(self) {

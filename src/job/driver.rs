@@ -216,7 +216,7 @@ async fn await_metrics(execution: &Execution) {
     execution.ask_harness_metrics();
     let settled = async {
         while execution.awaits_metrics() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            execution.metrics_came.notified().await;
         }
     };
     if tokio::time::timeout(METRICS_WITHIN, settled).await.is_err() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::engine::watermark::Aggregator;
 use crate::engine::{Event, Lane};
@@ -62,6 +62,8 @@ pub struct Execution {
     unsettled: Mutex<BTreeMap<BundleId, Unsettled>>,
     /// Harnesses that were asked for what they measure outside of bundles.
     asked: Mutex<BTreeSet<WorkerId>>,
+    /// Some metrics have come.
+    pub metrics_came: Notify,
 }
 
 /// Metrics of an ended bundle whose other half has not come yet.
@@ -106,6 +108,7 @@ impl Execution {
             runtime: tokio::runtime::Handle::current(),
             unsettled: Mutex::default(),
             asked: Mutex::default(),
+            metrics_came: Notify::new(),
         }
     }
 
@@ -175,6 +178,7 @@ impl Execution {
         let (environment, _) = self.harnesses.write().remove(&worker)?;
         self.slots.remove(environment, worker);
         self.asked.lock().remove(&worker);
+        self.metrics_came.notify_one();
         self.broadcast(|| Event::WorkerLost {
             worker,
             reason: reason.to_owned(),
@@ -188,6 +192,7 @@ impl Execution {
         if unsettled.remove(&bundle).is_some() {
             drop(unsettled);
             self.record.metrics().commit(bundle, metrics);
+            self.metrics_came.notify_one();
         } else {
             unsettled.insert(bundle, Unsettled::Reported(metrics));
         }
@@ -223,6 +228,7 @@ impl Execution {
     pub fn harness_metrics_reported(&self, worker: WorkerId, metrics: Vec<ReportedMetric>) {
         self.record.metrics().harness(worker, metrics);
         self.asked.lock().remove(&worker);
+        self.metrics_came.notify_one();
     }
 
     /// Whether metrics of committed bundles or of harnesses are still on their way.

@@ -211,27 +211,26 @@ impl Harnesses {
 
     /// Stops every harness: first the control streams, so that user code is torn down, then the environments.
     pub async fn stop(&self) {
-        let harnesses: Vec<(EnvironmentId, Harness)> = {
-            let mut all = self.execution.harnesses.write();
-            std::mem::take(&mut *all).into_values().collect()
-        };
-        for (_, harness) in &harnesses {
+        let mut harnesses = std::mem::take(&mut *self.execution.harnesses.write());
+        for (_, harness) in harnesses.values() {
             harness.stop();
         }
         let environments = &self.execution.plan.environments;
-        let torn_down = harnesses
-            .iter()
-            .filter(|(environment, _)| shows_teardown(&environments[environment.index()].1))
-            .map(|(_, harness)| harness.gone());
+        harnesses
+            .retain(|_, (environment, _)| shows_teardown(&environments[environment.index()].1));
+        let torn_down = harnesses.values().map(|(_, harness)| harness.gone());
         let torn_down = futures_util::future::join_all(torn_down);
         if tokio::time::timeout(TEARDOWN_WITHIN, torn_down)
             .await
             .is_err()
         {
             tracing::debug!("a harness takes its time to tear down");
+            harnesses.clear();
         }
         let running = std::mem::take(&mut *self.running.lock().await);
-        let stops = running.into_values().map(Running::stop);
+        let stops = running
+            .into_iter()
+            .map(|(worker, running)| running.stop_after(harnesses.contains_key(&worker)));
         futures_util::future::join_all(stops).await;
     }
 }
