@@ -4,6 +4,7 @@ use bytes::{Buf, Bytes};
 
 use crate::coder::{Result, input, length, length_prefix, pane, timestamp, window};
 use crate::model::coder::Coder;
+use crate::model::time::Timestamp;
 use crate::model::timer::{Timer, TimerFiring};
 
 /// Reads a timer; its key and tag are slices of `bytes`.
@@ -18,7 +19,8 @@ pub fn read(key_coder: &Coder, window_coder: &Coder, bytes: &mut Bytes) -> Resul
     } else {
         Some(TimerFiring {
             fire_at: timestamp::read(&mut rest)?,
-            hold: timestamp::read(&mut rest)?,
+            // Java says by a time beyond the last that a timer holds nothing, and looks for it again.
+            hold: Timestamp::of_window_bound(timestamp::read_millis(&mut rest)?),
             pane: pane::read_of_timer(&mut rest)?,
         })
     };
@@ -49,7 +51,6 @@ mod tests {
     use super::*;
 
     use crate::model::pane::PaneInfo;
-    use crate::model::time::Timestamp;
     use crate::model::window::Window;
 
     fn check(firing: Option<TimerFiring>) {
@@ -79,6 +80,15 @@ mod tests {
         check(Some(TimerFiring {
             fire_at: Timestamp::from_millis(5),
             hold: Timestamp::from_millis(4),
+            pane: PaneInfo::NO_FIRING,
+        }));
+    }
+
+    #[test]
+    fn a_hold_beyond_the_last_time_survives() {
+        check(Some(TimerFiring {
+            fire_at: Timestamp::from_millis(5),
+            hold: Timestamp::of_window_bound(Timestamp::MAX.millis() + 1),
             pane: PaneInfo::NO_FIRING,
         }));
     }

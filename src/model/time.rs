@@ -31,7 +31,7 @@ impl Timestamp {
     }
 
     /// The start or end of a window, not clamped: Java lets the first and last window of time reach a
-    /// little beyond Beam's bounds, and its encoding must survive.
+    /// little beyond Beam's bounds, and its encoding must survive. So does the hold of a timer that holds nothing.
     pub const fn of_window_bound(millis: i64) -> Self {
         Self(millis)
     }
