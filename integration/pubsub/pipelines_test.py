@@ -417,6 +417,41 @@ def test_writing_to_what_does_not_exist_fails(obedient, name):
     assert "Write" in failure and missing in failure, failure
 
 
+def test_a_drain_closes_open_windows_and_gives_back_what_was_not_read(obedient, name, tmp_path):
+    """What a bundle has counts in the window of weeks that is open; what comes later waits for the next job."""
+    topic = obedient.topic(name)
+    subscription = obedient.subscription(topic)
+    results = obedient.results(f"{name}-results")
+    reached, release = tmp_path / "reached", tmp_path / "release"
+
+    def build(pipeline):
+        # pylint: disable=expression-not-assigned
+        (pipeline
+         | ReadFromPubSub(subscription=subscription)
+         | beam.ParDo(pipelines.Block(reached, release))
+         | beam.Map(lambda _: ("all", 1))
+         | beam.WindowInto(FixedWindows(10**6))
+         | beam.CombinePerKey(sum)
+         | beam.Map(result_of)
+         | WriteToPubSub(results.topic))
+
+    texts = [str(number).encode() for number in range(30)]
+    with obedient.run(build) as job:
+        obedient.publish(topic, *texts)
+        pipelines.wait_for_file(reached, 30)
+        obedient.jobs.drain(job.id)
+        later = [str(number).encode() for number in range(30, 40)]
+        obedient.publish(topic, *later)
+        release.write_text("go")
+        job.drain()
+    results.pull()
+    counted = sum(sums(results.messages).values())
+    left = obedient.server.stats(subscription)
+    assert left["acked"] == counted and 1 <= counted <= len(texts), left
+    with obedient.run(copying(results.topic, subscription=subscription)):
+        results.wait_for_count(len(results.messages) + len(texts) + len(later) - counted)
+
+
 def test_a_subscription_that_vanishes_fails_the_job(obedient, name):
     """Deleted under a running job."""
     topic = obedient.topic(name)

@@ -110,6 +110,11 @@ class Job:
         self._world.jobs.cancel(self.id)
         self.wait_for(jobs.State.CANCELLED, 5)
 
+    def drain(self):
+        """Drains and waits until the job has ended."""
+        self._world.jobs.drain(self.id)
+        self.wait_for(jobs.State.DONE, 20)
+
     def wait_for(self, state, seconds: float):
         """Waits for a state."""
         self._world.jobs.wait_for(self.id, {state}, seconds)
