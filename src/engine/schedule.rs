@@ -179,7 +179,9 @@ impl Lane {
             let checkpoint = self.is_cut_short(bundle);
             let idle = stages::environment(&self.graph.stages[stage.index()])
                 .is_some_and(|environment| self.requested.get(&environment).copied() == Some(0));
-            let ask = !bundle.splitting && (checkpoint || idle);
+            // What truncates has no part to give back.
+            let splits = !bundle.splitting && bundle.truncation.is_none();
+            let ask = splits && (checkpoint || idle);
             let Some(bundle) = self.bundles.get_mut(&id) else {
                 continue;
             };
@@ -190,15 +192,8 @@ impl Lane {
             self.actions
                 .push_back(Action::ReportProgress { bundle: id, worker });
             if ask {
-                bundle.splitting = true;
-                self.actions.push_back(Action::SplitBundle(SplitBundle {
-                    bundle: id,
-                    stage,
-                    worker,
-                    keep: if checkpoint { 0.0 } else { 0.5 },
-                    elements: bundle.elements() as u32,
-                    only_if_idle: !checkpoint,
-                }));
+                let split = ask_split(id, bundle, worker, checkpoint);
+                self.actions.push_back(Action::SplitBundle(split));
             }
         }
     }
@@ -210,16 +205,9 @@ impl Lane {
             let splittable =
                 stages::executable(node).is_some_and(|executable| executable.splittable.is_some());
             if let (true, false, Some(worker)) = (splittable, bundle.splitting, bundle.worker) {
-                bundle.splitting = true;
                 bundle.split_asked = Some(now);
-                self.actions.push_back(Action::SplitBundle(SplitBundle {
-                    bundle: id,
-                    stage: bundle.stage,
-                    worker,
-                    keep: 0.0,
-                    elements: bundle.elements() as u32,
-                    only_if_idle: false,
-                }));
+                let split = ask_split(id, bundle, worker, true);
+                self.actions.push_back(Action::SplitBundle(split));
             }
         }
     }
@@ -231,6 +219,24 @@ impl Lane {
         let splittable = executable.and_then(|executable| executable.splittable.as_ref());
         splittable.is_some_and(|splittable| splittable.unbounded)
             || (self.truncates(bundle.stage) && !bundle.truncated && bundle.truncation.is_none())
+    }
+}
+
+/// Asks for half of what is left, if somebody idles; or for all of it, which is a checkpoint.
+fn ask_split(
+    id: BundleId,
+    bundle: &mut InFlight,
+    worker: WorkerId,
+    checkpoint: bool,
+) -> SplitBundle {
+    bundle.splitting = true;
+    SplitBundle {
+        bundle: id,
+        stage: bundle.stage,
+        worker,
+        keep: if checkpoint { 0.0 } else { 0.5 },
+        elements: bundle.elements() as u32,
+        only_if_idle: !checkpoint,
     }
 }
 
