@@ -18,17 +18,18 @@ DRAINED = ("TestDrain",)
 POLL_SECONDS = 0.5
 
 
-def run(suite, settings, result, endpoint):
-    """Builds the packages named by the suite and runs every test in them."""
+def run(suite, settings, result, endpoint, more_flags=(), pattern="^Test"):
+    """Builds the packages named by the suite and runs every test in them that fits the pattern."""
     rows = expectations.failures(suite.name)
-    flags = ["--runner=universal", f"--endpoint={endpoint}", "--environment_type=LOOPBACK"]
+    flags = ["--runner=universal", f"--endpoint={endpoint}", "--environment_type=LOOPBACK",
+             *more_flags]
     drainer = _Drainer(cache.tidemill(settings.profile), endpoint)
     log = (settings.logs / f"{suite.name}.log").open("w", encoding="utf-8")
     with log, concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
         pending = []
         for package in suite.arguments:
             binary, folder = _build(package)
-            for name in _list(binary, folder):
+            for name in _list(binary, folder, pattern):
                 if not settings.extra or name in settings.extra:
                     pending.append((name, pool.submit(_run_one, binary, folder, name, flags, drainer)))
         for name, future in pending:
@@ -57,8 +58,8 @@ def _build(package):
     return binary, folder.strip()
 
 
-def _list(binary, folder):
-    listing = subprocess.run([binary, "-test.list", "^Test"], cwd=folder, capture_output=True,
+def _list(binary, folder, pattern):
+    listing = subprocess.run([binary, "-test.list", pattern], cwd=folder, capture_output=True,
                              text=True, check=True)
     return [line for line in listing.stdout.splitlines() if line.startswith("Test")]
 

@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 import time
 
-from . import cache, children, go_tests, java_tests, outcome, servers
+from . import cache, children, expansion, go_tests, java_tests, outcome, servers
 
 PYTHON_TESTS = cache.INTEGRATION / "python"
 
@@ -87,6 +87,14 @@ def _go(suite, settings, result):
         go_tests.run(suite, settings, result, endpoint.address)
 
 
+def _go_xlang(suite, settings, result):
+    """Only the tests with pipelines: the package's others check how Go finds and downloads a jar."""
+    log = settings.logs / f"{suite.name}.expansion.log"
+    with _Endpoint(suite, settings, result) as endpoint, expansion.python_service(log) as address:
+        flags = [f"--expansion_addr=test:{address}"]
+        go_tests.run(suite, settings, result, endpoint.address, flags, pattern="^TestXLang_")
+
+
 def _java(suite, settings, result):
     missing = java_tests.missing_tool()
     if missing is not None:
@@ -161,5 +169,5 @@ def _first_problem(text):
 
 KINDS = {
     "cargo": _cargo, "cargo_test": _cargo_test, "pytest": _pytest,
-    "pytest_package": _pytest_package, "go": _go, "java": _java,
+    "pytest_package": _pytest_package, "go": _go, "go_xlang": _go_xlang, "java": _java,
 }

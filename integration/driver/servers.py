@@ -23,12 +23,13 @@ class ServerError(Exception):
 class Server:
     """One running job service with its own data folder and log."""
 
-    def __init__(self, name, command, log, data, port=None, port_file=None):
+    def __init__(self, name, command, log, data, port=None, port_file=None, environment=None):
         self.name = name
         self.log = log
         self._data = data
         with log.open("wb") as output:
-            self.process = children.start(command, stdout=output, stderr=subprocess.STDOUT)
+            self.process = children.start(
+                command, stdout=output, stderr=subprocess.STDOUT, env=environment)
         try:
             self.port = port if port_file is None else self._read_port(port_file)
             self._wait_until_listening()

@@ -107,6 +107,8 @@ ALL = (
     Suite("java", "the Java SDK's ValidatesRunner", "java", timeout_minutes=45),
     Suite("go", "the Go SDK's integration tests", "go", arguments=GO_PACKAGES,
           timeout_minutes=20),
+    Suite("go-xlang", "cross-language, Go to Python", "go_xlang",
+          arguments=(f"{_GO}/integration/xlang",)),
     Suite("go-transforms", "tests of the Go SDK's own transforms", "go", default=False,
           arguments=GO_TRANSFORM_PACKAGES, timeout_minutes=20),
     Suite("transforms", "the package's 14 transform test modules", "pytest_package", default=False,
