@@ -58,7 +58,7 @@ TRANSFORM_MODULES = (
 _GO = "github.com/apache/beam/sdks/v2/go/test"
 GO_PACKAGES = (
     f"{_GO}/integration/primitives", f"{_GO}/regression", f"{_GO}/integration/wordcount",
-    f"{_GO}/integration/synthetic",
+    f"{_GO}/integration/synthetic", "tidemill.dev/integration/teststream",
 )
 _BEAM = "github.com/apache/beam/sdks/v2/go/pkg/beam"
 GO_TRANSFORM_PACKAGES = tuple(f"{_BEAM}/{package}" for package in (

@@ -14,7 +14,7 @@ use crate::model::time::Timestamp;
 
 impl Lane {
     /// Begins the drain: a script ends, delayed restrictions are due, and running ones are given back.
-    pub(super) fn drain(&mut self, now: Timestamp) {
+    pub(super) fn drain(&mut self) {
         self.draining = true;
         self.end_script();
         for stage in (0..self.stages.len() as u32).map(StageId) {
@@ -23,7 +23,7 @@ impl Lane {
                 self.dirty.insert(stage);
             }
         }
-        self.checkpoint_restrictions(now);
+        self.checkpoint_restrictions();
     }
 
     /// Whether restrictions of the stage are truncated before they are processed any further.

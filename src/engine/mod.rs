@@ -13,6 +13,7 @@ pub mod event;
 pub mod group_by_key;
 mod keyed;
 pub mod merge_windows;
+mod processing_time;
 mod progress;
 mod queue;
 mod read;
@@ -33,13 +34,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::engine::bundle::InFlight;
+use crate::engine::processing_time::ProcessingTime;
 use crate::engine::routing::Routes;
 use crate::engine::side_input::SideInputIndex;
 use crate::engine::stages::StageState;
 use crate::engine::tables::{DedupTable, Tables};
 use crate::model::ids::{BundleId, EnvironmentId, LaneId, StageId};
 use crate::model::stage::StageGraph;
-use crate::model::time::{Millis, Timestamp};
+use crate::model::time::Timestamp;
 
 pub use action::{Action, Release, SplitBundle, StartBundle};
 pub use delivery::{Delivery, Payload};
@@ -69,8 +71,7 @@ pub struct Lane {
     actions: VecDeque<Action>,
     /// Where reshuffled chunks went last.
     turn: u32,
-    /// How far a TestStream moved processing time ahead of the wall clock.
-    clock_ahead: Millis,
+    processing_time: ProcessingTime,
     /// Restrictions are truncated, and nothing new is read.
     draining: bool,
     /// The job failed: nothing new starts.
@@ -81,6 +82,7 @@ impl Lane {
     /// A lane that has heard of nothing yet.
     pub fn new(id: LaneId, graph: Arc<StageGraph>, settings: Settings) -> Self {
         let routes = Routes::new(&graph);
+        let processing_time = ProcessingTime::new(graph.script.is_some());
         let mut by_environment: BTreeMap<EnvironmentId, Vec<StageId>> = BTreeMap::new();
         let mut side_inputs = SideInputIndex::new();
         for (stage_id, stage) in (0..).map(StageId).zip(&graph.stages) {
@@ -111,7 +113,7 @@ impl Lane {
             wakeups: BTreeSet::new(),
             actions: VecDeque::new(),
             turn: id.0,
-            clock_ahead: 0,
+            processing_time,
             draining: false,
             failed: false,
         }
@@ -119,7 +121,7 @@ impl Lane {
 
     /// Takes one event; `now` is the wall clock and never goes back.
     pub fn handle(&mut self, now: Timestamp, event: Event, tables: &mut impl Tables) {
-        let now = now.plus(self.clock_ahead);
+        let now = self.processing_time.show(now);
         match event {
             Event::Start => self.start(now, tables),
             Event::Data {
@@ -168,14 +170,14 @@ impl Lane {
             }
             Event::Script(event) => self.follow_script(now, event, tables),
             Event::ScriptEnded => self.end_script(),
-            Event::Drain => self.drain(now),
+            Event::Drain => self.drain(),
             Event::Tick => self.wake(now, tables),
         }
     }
 
     /// Ends a batch of events: reports watermarks that rose and asks for room for what is ready.
     pub fn settle(&mut self, now: Timestamp) {
-        let now = now.plus(self.clock_ahead);
+        let now = self.processing_time.show(now);
         self.report_watermarks(now);
         self.schedule(now);
     }
@@ -187,14 +189,14 @@ impl Lane {
 
     /// When to send [`Event::Tick`].
     pub fn next_wakeup(&self) -> Option<Timestamp> {
-        let stage = self.wakeups.first().map(|(due, _)| *due);
+        let stage = self.wakeups.first();
+        let stage = stage.and_then(|(due, _)| self.processing_time.due_by_wall(*due));
         let bundle = self
             .bundles
             .values()
             .map(|bundle| self.next_look_at(bundle))
             .min();
-        let due = [stage, bundle].into_iter().flatten().min()?;
-        Some(due.plus(-self.clock_ahead))
+        [stage, bundle].into_iter().flatten().min()
     }
 
     /// Which lane runs a bundle.

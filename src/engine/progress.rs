@@ -369,7 +369,7 @@ impl Lane {
             self.advance_groups(now, stage, tables);
             self.dirty.insert(stage);
         }
-        self.look_at_bundles(now);
+        self.look_at_bundles();
     }
 
     /// Answers a state request.

@@ -29,7 +29,7 @@ impl Lane {
                 }
                 Some(_) => {}
                 None if matches!(node.kind, StageKind::PubsubWrite(_)) => {
-                    self.publish_ready(now, stage);
+                    self.publish_ready(stage);
                 }
                 None => {}
             }
@@ -153,7 +153,7 @@ impl Lane {
         parallelism.div_ceil(self.settings.lanes).max(1)
     }
 
-    /// When a running bundle should be looked at for a split.
+    /// When, by the wall clock, a running bundle should be looked at for a split.
     pub(super) fn next_look_at(&self, bundle: &InFlight) -> Timestamp {
         let age = if self.is_cut_short(bundle) {
             self.settings.checkpoint_after
@@ -164,7 +164,8 @@ impl Lane {
     }
 
     /// Asks harnesses how far what has run for long is, and to give back part of it.
-    pub(super) fn look_at_bundles(&mut self, now: Timestamp) {
+    pub(super) fn look_at_bundles(&mut self) {
+        let now = self.processing_time.wall();
         let due: Vec<BundleId> = self
             .bundles
             .iter()
@@ -199,7 +200,8 @@ impl Lane {
     }
 
     /// Asks for the rest of every restriction that is processed now.
-    pub(super) fn checkpoint_restrictions(&mut self, now: Timestamp) {
+    pub(super) fn checkpoint_restrictions(&mut self) {
+        let now = self.processing_time.wall();
         for (&id, bundle) in &mut self.bundles {
             let node = &self.graph.stages[bundle.stage.index()];
             let splittable =

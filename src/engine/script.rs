@@ -17,7 +17,7 @@ impl Lane {
     ///
     /// Work that waits for time is settled. The job must also see that nothing is on its way to the lane.
     pub fn is_quiet(&self, now: Timestamp) -> bool {
-        let now = now.plus(self.clock_ahead);
+        let now = self.processing_time.at(now);
         self.bundles.is_empty()
             && self.dirty.is_empty()
             && self.actions.is_empty()
@@ -31,7 +31,7 @@ impl Lane {
 
     /// How long until a timer or a trigger of processing time fires; a finished script lets that time fly.
     pub fn until_next_firing(&self, now: Timestamp) -> Option<Millis> {
-        let now = now.plus(self.clock_ahead);
+        let now = self.processing_time.at(now);
         let firings = self.stages.iter().filter_map(StageState::next_firing);
         let next = firings.filter(|at| *at > now).min()?;
         Some(next.millis().saturating_sub(now.millis()))
@@ -57,15 +57,16 @@ impl Lane {
                 // Infinity is far, but time goes on after it.
                 let left = Timestamp::GLOBAL_WINDOW_MAX.millis() - now.millis();
                 let by = by.clamp(0, left.max(0));
-                self.clock_ahead += by;
+                self.processing_time.advance(by);
                 self.wake(now.plus(by), tables);
                 self.mark_all_dirty();
             }
         }
     }
 
-    /// The script is over: its outputs are complete.
+    /// The script is over: its outputs are complete, and time passes by itself.
     pub(super) fn end_script(&mut self) {
+        self.processing_time.flow();
         let graph = std::sync::Arc::clone(&self.graph);
         for (id, stage) in (0..).map(StageId).zip(&graph.stages) {
             if stage.kind == StageKind::TestStream {

@@ -28,7 +28,7 @@ impl Lane {
             return self.form_keyed_bundle(now, stage, worker, tables);
         }
         self.draw(stage, tables);
-        let Some((bundle, input)) = self.begin(now, stage, Some(worker)) else {
+        let Some((bundle, input)) = self.begin(stage, Some(worker)) else {
             return false;
         };
         let truncates = self
@@ -48,9 +48,9 @@ impl Lane {
     }
 
     /// Starts as many publishes of a native sink as are allowed at a time.
-    pub(in crate::engine) fn publish_ready(&mut self, now: Timestamp, stage: StageId) {
+    pub(in crate::engine) fn publish_ready(&mut self, stage: StageId) {
         while self.stages[stage.index()].bundles < self.settings.publishes_max {
-            let Some((bundle, input)) = self.begin(now, stage, None) else {
+            let Some((bundle, input)) = self.begin(stage, None) else {
                 return;
             };
             let lane = u64::from(self.id.0) << NUMBER_LANE_SHIFT;
@@ -88,12 +88,7 @@ impl Lane {
     }
 
     /// Takes a bundle's input off the queue and notes it as running.
-    fn begin(
-        &mut self,
-        now: Timestamp,
-        stage: StageId,
-        worker: Option<WorkerId>,
-    ) -> Option<(BundleId, Vec<Item>)> {
+    fn begin(&mut self, stage: StageId, worker: Option<WorkerId>) -> Option<(BundleId, Vec<Item>)> {
         let limits = self.limits(stage);
         let node = &self.graph.stages[stage.index()];
         let coder = &self.graph.pcollections[node.inputs.first()?.index()].coder;
@@ -106,14 +101,13 @@ impl Lane {
             }
         };
         let hold = input.iter().map(|item| item.hold).min()?;
-        let bundle = self.note_running(now, stage, worker, hold, Work::Items(input.clone()));
+        let bundle = self.note_running(stage, worker, hold, Work::Items(input.clone()));
         Some((bundle, input))
     }
 
     /// Notes a bundle as running.
     pub(in crate::engine) fn note_running(
         &mut self,
-        now: Timestamp,
         stage: StageId,
         worker: Option<WorkerId>,
         hold: Timestamp,
@@ -144,7 +138,7 @@ impl Lane {
             truncated,
             truncation: truncates.then(Vec::new),
             hold,
-            started: now,
+            started: self.processing_time.wall(),
             splitting: false,
             split_asked: None,
             first_residual: None,

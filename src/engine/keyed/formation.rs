@@ -110,7 +110,7 @@ impl Lane {
             state: StateChanges::default(),
             timers: TimerChanges::default(),
         };
-        let bundle = self.note_running(now, stage, Some(worker), hold, Work::Keys(bundle));
+        let bundle = self.note_running(stage, Some(worker), hold, Work::Keys(bundle));
         self.actions.push_back(Action::StartBundle(StartBundle {
             bundle,
             stage,
@@ -226,7 +226,7 @@ impl Lane {
         bundle.state.apply(tables.user_state());
         let set = bundle.timers.apply(
             stage,
-            self.clock_ahead,
+            self.processing_time.ahead(),
             tables.timers(),
             &mut keyed.timer_holds,
         );

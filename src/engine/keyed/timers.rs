@@ -59,7 +59,7 @@ impl TimerChanges {
 
     /// Commits the changes; `holds` follow.
     ///
-    /// Harnesses know nothing of a TestStream that moved processing time `clock_ahead` of their clock.
+    /// Harnesses know nothing of a TestStream that has processing time `clock_ahead` of their clock.
     pub fn apply(
         self,
         stage: StageId,

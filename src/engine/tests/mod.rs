@@ -19,8 +19,8 @@ use crate::engine::watermark::Aggregator;
 use crate::engine::{Action, Event, Lane, Release, Settings, StartBundle};
 use crate::model::bundle::{BundleApplication, ChannelSplit, Residual, SplitOutcome};
 use crate::model::stage::{
-    ExecutableStage, GroupByKey, PCollection, SideInput, SideInputUse, SplittableStage, Stage,
-    StageGraph, StageKind, UserState, WindowMerging,
+    ExecutableStage, GroupByKey, PCollection, Script, SideInput, SideInputUse, SplittableStage,
+    Stage, StageGraph, StageKind, UserState, WindowMerging,
 };
 use crate::model::{
     AccumulationMode, BundleId, Coder, EnvironmentId, LaneId, OutputTime, PCollectionId, PaneInfo,
@@ -476,11 +476,17 @@ impl Builder {
     }
 
     fn graph(self) -> StageGraph {
+        let scripted = |stage: &Stage| stage.kind == StageKind::TestStream;
+        let script = self
+            .stages
+            .iter()
+            .any(scripted)
+            .then(|| Script::Events(Vec::new()));
         StageGraph {
             stages: self.stages,
             pcollections: self.pcollections,
             environments: 1,
-            script: None,
+            script,
         }
     }
 }

@@ -66,6 +66,30 @@ fn a_timer_set_after_time_was_moved_waits_its_whole_delay() {
 }
 
 #[test]
+fn processing_time_does_not_pass_by_itself() {
+    let mut rig = Rig::new(timed(), Settings::default());
+    rig.play(element());
+    rig.finish(&[(1, "a:1")]);
+    rig.delay_timer("a", 10);
+    rig.finish(&[]);
+    rig.now = rig.now.plus(1_000);
+    rig.play(ScriptEvent::ProcessingTime { by: 9 });
+    assert!(rig.started.is_empty() && rig.is_quiet());
+    assert_eq!(rig.lanes[0].0.next_wakeup(), None);
+    rig.play(ScriptEvent::ProcessingTime { by: 1 });
+    assert_eq!(rig.started.len(), 1);
+}
+
+#[test]
+fn a_bundle_that_runs_for_long_is_looked_at_while_time_stands_still() {
+    let mut rig = Rig::new(timed(), Settings::default());
+    rig.play(element());
+    let started = rig.now;
+    rig.wake();
+    assert_eq!(rig.now, started.plus(Settings::default().split_after));
+}
+
+#[test]
 fn after_the_script_time_flies_to_the_next_firing() {
     let mut rig = Rig::new(timed(), Settings::default());
     rig.play(element());
