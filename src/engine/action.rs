@@ -28,6 +28,16 @@ pub enum Action {
         stage: StageId,
         chunks: Vec<(u64, Chunk)>,
     },
+    /// A bundle of the harness does nothing for the time being: another may run beside it.
+    LendRoom {
+        environment: EnvironmentId,
+        worker: WorkerId,
+    },
+    /// A bundle whose room was lent moves again, or has ended.
+    ReclaimRoom {
+        environment: EnvironmentId,
+        worker: WorkerId,
+    },
     /// Ask a harness what a bundle that runs for long has measured so far.
     ReportProgress {
         bundle: BundleId,
@@ -87,8 +97,18 @@ pub struct SplitBundle {
     pub keep: f64,
     /// Elements in the bundle's input.
     pub elements: u32,
-    /// Split only while the environment has room to spare.
-    pub only_if_idle: bool,
+    pub only_if: SplitIf,
+}
+
+/// When a split that was decided on is still of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SplitIf {
+    Always,
+    /// The environment works on fewer bundles than it usefully can.
+    Idle,
+    /// The same, or the environment has room for another bundle beside one that does nothing: the bundle
+    /// waits more than it works.
+    IdleOrDormant,
 }
 
 /// What may leave the process once its bundle is committed.

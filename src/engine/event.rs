@@ -43,6 +43,12 @@ pub enum Event {
         bundle: BundleId,
         outcome: SplitOutcome,
     },
+    /// A harness says how far a running bundle is, as it was asked to.
+    Progress {
+        bundle: BundleId,
+        /// How many elements of the input it has taken, where the SDK says so.
+        taken: Option<u64>,
+    },
     /// A harness reads or writes state.
     State {
         bundle: BundleId,

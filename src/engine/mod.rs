@@ -43,7 +43,7 @@ use crate::model::ids::{BundleId, EnvironmentId, LaneId, StageId};
 use crate::model::stage::StageGraph;
 use crate::model::time::Timestamp;
 
-pub use action::{Action, Release, SplitBundle, StartBundle};
+pub use action::{Action, Release, SplitBundle, SplitIf, StartBundle};
 pub use delivery::{Delivery, Payload};
 pub use event::{Event, Message};
 pub use settings::Settings;
@@ -146,6 +146,7 @@ impl Lane {
             }
             Event::Failed { bundle, failure } => self.fail_bundle(now, bundle, failure),
             Event::Split { bundle, outcome } => self.apply_split(now, bundle, outcome),
+            Event::Progress { bundle, taken } => self.note_progress(bundle, taken),
             Event::State {
                 bundle,
                 worker,

@@ -381,6 +381,9 @@ impl Lane {
         tables: &mut impl Tables,
     ) {
         let StateRequest { id, key, operation } = request;
+        if let Some(running) = self.bundles.get_mut(&bundle) {
+            running.moved = true;
+        }
         let side_input =
             side_input::serve(tables.side_inputs(), &self.side_inputs, &key, &operation);
         let reply = match side_input {

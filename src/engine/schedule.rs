@@ -1,9 +1,10 @@
 //! Which stage runs next: room is asked for while there is work, and used for the stage furthest down.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::engine::Lane;
-use crate::engine::action::{Action, SplitBundle};
+use crate::engine::action::{Action, SplitBundle, SplitIf};
 use crate::engine::bundle::InFlight;
 use crate::engine::queue::Limits;
 use crate::engine::stages;
@@ -166,23 +167,22 @@ impl Lane {
     /// Asks harnesses how far what has run for long is, and to give back part of it.
     pub(super) fn look_at_bundles(&mut self) {
         let now = self.processing_time.wall();
-        let due: Vec<BundleId> = self
+        let mut due: Vec<(u64, BundleId)> = self
             .bundles
             .iter()
             .filter(|(_, bundle)| self.next_look_at(bundle) <= now)
-            .map(|(id, _)| *id)
+            .map(|(id, bundle)| (bundle.elements(), *id))
             .collect();
-        for id in due {
+        // The largest first: few are split at a time.
+        due.sort_by_key(|(elements, id)| (Reverse(*elements), *id));
+        for (_, id) in due {
             let Some(bundle) = self.bundles.get(&id) else {
                 continue;
             };
-            let stage = bundle.stage;
             let checkpoint = self.is_cut_short(bundle);
-            let idle = stages::environment(&self.graph.stages[stage.index()])
-                .is_some_and(|environment| self.requested.get(&environment).copied() == Some(0));
             // What truncates has no part to give back.
             let splits = !bundle.splitting && bundle.truncation.is_none();
-            let ask = splits && (checkpoint || idle);
+            let ask = splits && (checkpoint || self.has_use_for_part_of(bundle));
             let Some(bundle) = self.bundles.get_mut(&id) else {
                 continue;
             };
@@ -197,6 +197,18 @@ impl Lane {
                 self.actions.push_back(Action::SplitBundle(split));
             }
         }
+    }
+
+    /// Whether half of a running bundle could start soon, as far as this lane knows.
+    fn has_use_for_part_of(&self, bundle: &InFlight) -> bool {
+        let node = &self.graph.stages[bundle.stage.index()];
+        let Some(environment) = stages::environment(node) else {
+            return false;
+        };
+        // Each answer makes a bundle: asking for more of them at once would give them all to one.
+        let asked = self.bundles.values().filter(|bundle| bundle.splitting);
+        self.requested.get(&environment).copied() == Some(0)
+            && asked.count() <= self.lane_parallelism(environment) as usize
     }
 
     /// Asks for the rest of every restriction that is processed now.
@@ -238,7 +250,11 @@ fn ask_split(
         worker,
         keep: if checkpoint { 0.0 } else { 0.5 },
         elements: bundle.elements() as u32,
-        only_if_idle: !checkpoint,
+        only_if: match (checkpoint, bundle.dormant) {
+            (true, _) => SplitIf::Always,
+            (false, true) => SplitIf::IdleOrDormant,
+            (false, false) => SplitIf::Idle,
+        },
     }
 }
 

@@ -7,11 +7,12 @@ use tokio::sync::{mpsc, watch};
 
 use crate::engine::{self, Event};
 use crate::job::execution::{Execution, LaneInput, Outcome, Parts};
-use crate::job::harnesses::{self, Harnesses, Hosting};
+use crate::job::harnesses::{Harnesses, Hosting};
 use crate::job::lane_thread::LaneThread;
 use crate::job::messages::Importance;
 use crate::job::options::Settings;
 use crate::job::record::JobRecord;
+use crate::job::room;
 use crate::job::runner::{BoxFuture, PrepareError, Runner};
 use crate::job::sources::{PubsubHosting, Sources};
 use crate::model::stage::{StageGraph, StageKind};
@@ -262,17 +263,9 @@ fn workers(settings: &Settings) -> u32 {
 }
 
 fn parallelism(plan: &Plan, settings: &Settings, cores: u32) -> Vec<u32> {
-    let workers = workers(settings);
-    let of = |capabilities: &[String]| {
-        if harnesses::is_multi_core(capabilities) {
-            workers * cores
-        } else {
-            workers
-        }
-    };
     plan.environments
         .iter()
-        .map(|(_, environment)| of(&environment.capabilities))
+        .map(|(_, environment)| workers(settings) * room::useful_bundles(environment, cores))
         .collect()
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::coder::varint;
 use crate::engine::Event;
 use crate::fnapi::{
     BundleResult, Credit, HarnessEvents, LogEntry, Progress, ReportedMetric, Severity,
@@ -12,6 +13,7 @@ use crate::job::execution::Execution;
 use crate::job::harnesses::Lost;
 use crate::job::messages::Importance;
 use crate::model::{BundleId, SplitOutcome, StateKey, StateRequest, WorkerId};
+use crate::proto::urn::monitoring_info_specs;
 
 /// Hears one harness of one job.
 pub struct FromHarness {
@@ -75,8 +77,13 @@ impl HarnessEvents for FromHarness {
 
     fn progress(&self, bundle: BundleId, result: Result<Progress, String>) {
         if let Ok(progress) = result {
+            let event = Event::Progress {
+                bundle,
+                taken: read_index(&progress.metrics),
+            };
             let metrics = self.execution.record.metrics();
             metrics.progress(bundle, progress.metrics);
+            self.execution.send_about(bundle, event, Credit::default());
         }
     }
 
@@ -135,6 +142,15 @@ impl HarnessEvents for FromHarness {
             });
         }
     }
+}
+
+/// How many elements of its input a bundle has taken.
+fn read_index(metrics: &[ReportedMetric]) -> Option<u64> {
+    let urn = monitoring_info_specs::DATA_CHANNEL_READ_INDEX;
+    let metric = metrics.iter().find(|metric| metric.info.urn == urn)?;
+    let number = varint::read(&mut &metric.payload[..]).ok()?;
+    // Before the first element some SDKs are at -1.
+    Some(u64::try_from(number.cast_signed()).unwrap_or(0))
 }
 
 /// Side inputs belong to the whole job rather than to the bundle's lane.

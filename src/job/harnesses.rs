@@ -12,10 +12,10 @@ use crate::fnapi::{Expected, FnApi, Harness, HarnessSpec};
 use crate::job::execution::Execution;
 use crate::job::harness_events::FromHarness;
 use crate::job::messages::Importance;
+use crate::job::room::Room;
 use crate::model::{EnvironmentId, WorkerId};
 use crate::proto::fn_execution::ProvisionInfo;
 use crate::proto::pipeline::{ApiServiceDescriptor, Environment};
-use crate::proto::urn;
 use crate::telemetry::entropy;
 
 /// A harness that is gone.
@@ -34,7 +34,7 @@ pub struct Hosting {
     pub policy: Policy,
     /// How long a harness may take to connect.
     pub connect_within: Duration,
-    /// Bundles at a time that a harness with many cores is given.
+    /// Cores of the machine that a harness may use, where it uses more than one.
     pub cores: u32,
 }
 
@@ -52,10 +52,6 @@ const REPLACEMENTS_MAX: u32 = 8;
 
 /// How long harnesses may take to tear user code down before their environments are stopped.
 const TEARDOWN_WITHIN: Duration = Duration::from_secs(1);
-
-/// Bundles at a time for a harness that runs one at a time: while it works on one, others wait at hand, and
-/// one that waits for its source does not keep the others out.
-const BUNDLES_PER_SINGLE_CORE: u32 = 4;
 
 impl Harnesses {
     /// No harness yet.
@@ -126,12 +122,8 @@ impl Harnesses {
             .write()
             .insert(worker, (environment, harness));
         let proto = &execution.plan.environments[environment.index()].1;
-        let bundles = if is_multi_core(&proto.capabilities) {
-            self.hosting.cores * 2
-        } else {
-            BUNDLES_PER_SINGLE_CORE
-        };
-        let grants = execution.slots.add(environment, worker, bundles);
+        let room = Room::of(proto, self.hosting.cores);
+        let grants = execution.slots.add(environment, worker, room);
         execution.grant(environment, grants);
     }
 
@@ -254,11 +246,4 @@ async fn connected(
         harness = expected.connected(deadline) => harness.map_err(|error| error.to_string()),
         gone = running.exited() => Err(gone),
     }
-}
-
-/// Whether a harness with these capabilities runs several bundles at a time.
-pub fn is_multi_core(capabilities: &[String]) -> bool {
-    capabilities
-        .iter()
-        .any(|urn| urn == urn::protocols::MULTI_CORE_BUNDLE_PROCESSING)
 }

@@ -182,6 +182,16 @@ impl LaneThread {
                 let grant = execution.slots.release(environment, worker);
                 execution.grant(environment, grant);
             }
+            Action::LendRoom {
+                environment,
+                worker,
+            } => {
+                execution.grant(environment, execution.slots.lend(environment, worker));
+            }
+            Action::ReclaimRoom {
+                environment,
+                worker,
+            } => execution.slots.reclaim(environment, worker),
             Action::StartBundle(start) => return self.start_bundle(start),
             Action::Publish {
                 bundle,

@@ -11,6 +11,7 @@ pub mod options;
 mod perform;
 pub mod record;
 pub mod registry;
+mod room;
 pub mod runner;
 mod script;
 mod slots;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::coder;
-use crate::engine::{Event, Release, SplitBundle};
+use crate::engine::{Event, Release, SplitBundle, SplitIf};
 use crate::fnapi::Credit;
 use crate::job::execution::Execution;
 use crate::job::sources;
 use crate::model::stage::{PubsubWrite, StageKind};
-use crate::model::{BundleId, Chunk, Coder, SplitOutcome, StageId};
+use crate::model::{BundleId, Chunk, Coder, EnvironmentId, SplitOutcome, StageId};
 use crate::proto::urn::monitoring_info_specs;
 use crate::source::pubsub::Outgoing;
 
@@ -105,12 +105,7 @@ pub fn split(execution: &Execution, split: SplitBundle) -> Option<Event> {
         return Some(none);
     };
     let environment = executable.environment;
-    let useful = execution
-        .parallelism
-        .get(environment.index())
-        .copied()
-        .unwrap_or(1);
-    if split.only_if_idle && !execution.slots.has_idle_worker(environment, useful) {
+    if !is_of_use(execution, environment, split.only_if) {
         return Some(none);
     }
     let Some(harness) = execution.harness(split.worker) else {
@@ -123,6 +118,21 @@ pub fn split(execution: &Execution, split: SplitBundle) -> Option<Event> {
         i64::from(split.elements),
     );
     None
+}
+
+/// Whether part of a bundle could be worked on beside the rest of it.
+fn is_of_use(execution: &Execution, environment: EnvironmentId, only_if: SplitIf) -> bool {
+    let parallelism = execution.parallelism.get(environment.index());
+    let useful_bundles = parallelism.copied().unwrap_or(1);
+    let slots = &execution.slots;
+    match only_if {
+        SplitIf::Always => true,
+        SplitIf::Idle => slots.has_idle_worker(environment, useful_bundles),
+        SplitIf::IdleOrDormant => {
+            slots.has_idle_worker(environment, useful_bundles)
+                || slots.has_lendable_room(environment)
+        }
+    }
 }
 
 /// Lets out what is committed.

@@ -25,6 +25,7 @@ impl Lane {
         let Some(running) = self.bundles.get_mut(&bundle) else {
             return;
         };
+        running.moved = true;
         if let Some(left) = &mut running.truncation {
             left.push(bytes.clone());
             return;
@@ -147,6 +148,12 @@ impl Lane {
         self.dirty.insert(stage);
         let environment = stages::environment(&self.graph.stages[stage.index()]);
         if let (Some(environment), Some(worker)) = (environment, running.worker) {
+            if running.dormant {
+                self.actions.push_back(Action::ReclaimRoom {
+                    environment,
+                    worker,
+                });
+            }
             self.actions.push_back(Action::ReturnSlot {
                 environment,
                 worker,

@@ -27,6 +27,12 @@ pub struct InFlight {
     /// The stage's output may not pass this while the bundle runs.
     pub hold: Timestamp,
     pub started: Timestamp,
+    /// It gave output or asked for state since it last said how far it is.
+    pub moved: bool,
+    /// How many elements of its input it had taken when it last said so.
+    pub taken: u64,
+    /// It did nothing for a while, and its room is lent.
+    pub dormant: bool,
     /// A split was asked for and not answered yet.
     pub splitting: bool,
     /// When the last split was asked for.

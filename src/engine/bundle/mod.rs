@@ -1,6 +1,7 @@
 //! Bundles: formed, run, committed, split, retried.
 
 mod commit;
+mod dormancy;
 mod formation;
 mod in_flight;
 mod retry;

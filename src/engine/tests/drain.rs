@@ -106,7 +106,7 @@ fn a_running_restriction_is_given_back_and_truncated_to_nothing() {
         watermark pair MAX
         watermark process 5
         start b2 process [.all@5]
-        SplitBundle(SplitBundle { bundle: BundleId(2), stage: StageId(2), worker: WorkerId(0), keep: 0.0, elements: 1, only_if_idle: false })
+        SplitBundle(SplitBundle { bundle: BundleId(2), stage: StageId(2), worker: WorkerId(0), keep: 0.0, elements: 1, only_if: Always })
         start b3 process [.rest@5]
         watermark process 7
         watermark process MAX

@@ -1,5 +1,6 @@
 //! A lane (or several) under simulated time, with a harness that does what a test says.
 
+mod dormancy;
 mod drain;
 mod read;
 mod script;
@@ -40,7 +41,7 @@ struct Rig {
     now: Timestamp,
     inboxes: VecDeque<(LaneId, Event)>,
     started: VecDeque<StartBundle>,
-    slots: u32,
+    slots: i32,
     waiting: VecDeque<LaneId>,
     log: String,
 }
@@ -96,6 +97,15 @@ impl Rig {
             Action::ReturnSlot { .. } => {
                 self.slots += 1;
                 self.grant();
+            }
+            Action::LendRoom { .. } => {
+                self.log.push_str("lend\n");
+                self.slots += 1;
+                self.grant();
+            }
+            Action::ReclaimRoom { .. } => {
+                self.log.push_str("reclaim\n");
+                self.slots -= 1;
             }
             Action::StartBundle(start) => {
                 let name = &self.graph.stages[start.stage.index()].name;
