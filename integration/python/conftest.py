@@ -104,19 +104,21 @@ def shared_pool(config):
     return config.tidemill_worker_pool
 
 
-def process_config(config):
+def process_config(config, harness="python"):
     """Configuration of a PROCESS environment whose command runs our launcher."""
     if getattr(config, "tidemill_boot", None) is None:
+        config.tidemill_boot = pathlib.Path(tempfile.mkdtemp(prefix="tidemill-boot-"))
+        config.add_cleanup(
+            functools.partial(shutil.rmtree, config.tidemill_boot, ignore_errors=True))
+    script = config.tidemill_boot / harness
+    if not script.exists():
         launcher = pathlib.Path(__file__).with_name("process_boot.py")
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="tidemill-boot-"))
-        config.add_cleanup(functools.partial(shutil.rmtree, folder, ignore_errors=True))
-        script = folder / "boot"
         paths = worker_pool.worker_environment()["PYTHONPATH"]
-        script.write_text(
-            f'#!/bin/sh\nexport PYTHONPATH="{paths}"\nexec "{sys.executable}" "{launcher}" "$@"\n')
+        script.write_text(f'#!/bin/sh\nexport PYTHONPATH="{paths}"\n'
+                          f'exec "{sys.executable}" "{launcher}" --harness={harness} '
+                          f'--semi_persist_dir="{config.tidemill_boot}" "$@"\n')
         script.chmod(0o755)
-        config.tidemill_boot = script
-    return json.dumps({"command": str(config.tidemill_boot)})
+    return json.dumps({"command": str(script)})
 
 
 @pytest.fixture

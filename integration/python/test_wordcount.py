@@ -1,4 +1,4 @@
-"""The word count that comes with Beam, through every kind of environment that needs no container."""
+"""Word counts of each SDK, through every kind of environment that needs no container."""
 
 import collections
 import glob
@@ -8,30 +8,85 @@ import sys
 import pytest
 
 import conftest
+import other_sdks
 import worker_pool
 
 TEXT = "to be or not to be\nthat is the question\n" * 50
+ENVIRONMENTS = pytest.mark.parametrize("environment", ("LOOPBACK", "EXTERNAL", "PROCESS"))
 
 
-@pytest.mark.parametrize("environment", ("LOOPBACK", "EXTERNAL", "PROCESS"))
-def test_wordcount(endpoint, environment, tmp_path, request):
-    """Counts a text in a client process of its own, as a user would."""
-    (tmp_path / "in.txt").write_text(TEXT)
-    command = [
-        sys.executable, "-m", "apache_beam.examples.wordcount", f"--input={tmp_path}/in.txt",
-        f"--output={tmp_path}/out", "--runner=PortableRunner", f"--job_endpoint={endpoint}",
-        f"--environment_type={environment}",
-    ]
-    if environment == "EXTERNAL":
-        command.append(f"--environment_config={conftest.shared_pool(request.config).address}")
+@pytest.fixture
+def count(tmp_path):
+    """Counts a text in a client process of its own, as a user would, and looks at the outcome."""
+    def run(command, **options):
+        (tmp_path / "in.txt").write_text(TEXT)
+        words = [*command, f"--input={tmp_path}/in.txt", f"--output={tmp_path}/out"]
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True,
+                              check=False, cwd=tmp_path, timeout=110, **options)
+        assert done.returncode == 0, done.stderr[-3000:]
+        counted = {}
+        for part in glob.glob(f"{tmp_path}/out*"):
+            with open(part, encoding="utf-8") as file:
+                counted.update(line.strip().split(": ") for line in file)
+        expected = collections.Counter(TEXT.split())
+        assert counted == {word: str(count) for word, count in expected.items()}
+    return run
+
+
+@ENVIRONMENTS
+def test_wordcount(count, endpoint, environment, request):
+    """The word count that comes with Beam for Python."""
+    config = {
+        "LOOPBACK": lambda: "",
+        "EXTERNAL": lambda: conftest.shared_pool(request.config).address,
+        "PROCESS": lambda: conftest.process_config(request.config),
+    }[environment]()
+    count([sys.executable, "-m", "apache_beam.examples.wordcount", "--runner=PortableRunner",
+           f"--job_endpoint={endpoint}", f"--environment_type={environment}",
+           *([f"--environment_config={config}"] if config else [])],
+          env=worker_pool.worker_environment())
+
+
+@pytest.fixture(scope="module", name="go_program")
+def build_go_program(tmp_path_factory):
+    """The word count in Go."""
+    return other_sdks.go_program(tmp_path_factory.mktemp("go"))
+
+
+@ENVIRONMENTS
+def test_wordcount_in_go(count, endpoint, environment, go_program, request):
+    """A pool of Go workers is a program with the same functions in it."""
+    command = [go_program, "--runner=universal", f"--endpoint={endpoint}",
+               f"--environment_type={environment}", f"--worker_binary={go_program}"]
     if environment == "PROCESS":
-        command.append(f"--environment_config={conftest.process_config(request.config)}")
-    done = subprocess.run(command, env=worker_pool.worker_environment(), capture_output=True,
-                          text=True, check=False, cwd=tmp_path, timeout=110)
-    assert done.returncode == 0, done.stderr[-3000:]
-    counted = {}
-    for part in glob.glob(f"{tmp_path}/out*"):
-        with open(part, encoding="utf-8") as file:
-            counted.update(line.strip().split(": ") for line in file)
-    expected = collections.Counter(TEXT.split())
-    assert counted == {word: str(count) for word, count in expected.items()}
+        command.append(f"--environment_config={conftest.process_config(request.config, 'go')}")
+    if environment != "EXTERNAL":
+        count(command)
+        return
+    with other_sdks.go_pool(go_program) as address:
+        count([*command, f"--environment_config={address}"])
+
+
+@pytest.fixture(scope="module", name="class_path")
+def build_class_path(tmp_path_factory):
+    """The word count in Java, with all it needs."""
+    return other_sdks.java_class_path(tmp_path_factory.mktemp("java"))
+
+
+@ENVIRONMENTS
+def test_wordcount_in_java(count, endpoint, environment, class_path, request, tmp_path):
+    """With PROCESS the whole class path is staged, and the harness runs from what was staged."""
+    command = ["java", "-cp", class_path, "dev.tidemill.WordCount", "--runner=PortableRunner",
+               f"--jobEndpoint={endpoint}", f"--defaultEnvironmentType={environment}"]
+    if environment == "PROCESS":
+        count([*command, f"--defaultEnvironmentConfig={conftest.process_config(request.config, 'java')}"])
+        return
+    # The workers have the class path already; something has to be staged.
+    nothing = tmp_path / "nothing.txt"
+    nothing.touch()
+    command.append(f"--filesToStage={nothing}")
+    if environment == "LOOPBACK":
+        count(command)
+        return
+    with other_sdks.java_pool(class_path) as address:
+        count([*command, f"--defaultEnvironmentConfig={address}"])
