@@ -61,10 +61,12 @@ GO_PACKAGES = (
     f"{_GO}/integration/synthetic", "tidemill.dev/integration/teststream",
 )
 _BEAM = "github.com/apache/beam/sdks/v2/go/pkg/beam"
-GO_TRANSFORM_PACKAGES = tuple(f"{_BEAM}/{package}" for package in (
+GO_TRANSFORM_PACKAGES = (_BEAM, *(f"{_BEAM}/{package}" for package in (
     "testing/passert", "transforms/stats", "transforms/top", "transforms/filter",
     "transforms/batch", "transforms/periodic", "io/textio", "io/fileio",
-))
+)))
+_EXAMPLES = "github.com/apache/beam/sdks/v2/go/examples"
+GO_EXAMPLE_PACKAGES = (f"{_EXAMPLES}/snippets", f"{_EXAMPLES}/large_wordcount")
 
 ALL = (
     Suite("fmt", "cargo fmt --check", "cargo", arguments=("fmt", "--all", "--check")),
@@ -109,8 +111,8 @@ ALL = (
           timeout_minutes=20),
     Suite("go-xlang", "cross-language, Go to Python", "go_xlang",
           arguments=(f"{_GO}/integration/xlang",)),
-    Suite("go-transforms", "tests of the Go SDK's own transforms", "go", default=False,
-          arguments=GO_TRANSFORM_PACKAGES, timeout_minutes=20),
+    Suite("go-transforms", "tests of the Go SDK's own transforms and examples", "go",
+          arguments=(*GO_TRANSFORM_PACKAGES, *GO_EXAMPLE_PACKAGES), timeout_minutes=20),
     Suite("transforms", "the package's 14 transform test modules", "pytest_package", default=False,
           arguments=TRANSFORM_MODULES, timeout_minutes=60),
 )

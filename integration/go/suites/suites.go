@@ -3,6 +3,7 @@
 package suites
 
 import (
+	_ "github.com/apache/beam/sdks/v2/go/examples/snippets"            // of Beam's documentation
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/io/fileio"           // files by pattern
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/io/textio"           // lines of files
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/testing/passert"     // what all tests assert with
