@@ -224,7 +224,8 @@ impl JobService for JobApi {
         if is_java(request.metadata()) {
             // It asks again only after three seconds, whatever happens: a short job ends while it asks.
             let ended = job.wait_for_state(JobState::is_terminal);
-            let _ = tokio::time::timeout(JAVA_LOOKS_FOR, ended).await;
+            let patience = java_patience(request.metadata());
+            let _ = tokio::time::timeout(patience, ended).await;
         }
         let (state, time) = job.state_and_time();
         Ok(Response::new(wire::state_event(state, time)))
@@ -321,7 +322,28 @@ impl JobService for JobApi {
 }
 
 /// How long Java's client is kept waiting for a job's end when it asks for the state.
-const JAVA_LOOKS_FOR: Duration = Duration::from_secs(2);
+fn java_patience(metadata: &MetadataMap) -> Duration {
+    const MOST: Duration = Duration::from_secs(10);
+    let timeout = metadata.get("grpc-timeout");
+    let deadline = timeout.and_then(|text| read_timeout(text.to_str().ok()?));
+    deadline.map_or(MOST, |deadline| MOST.min(deadline / 2))
+}
+
+/// A timeout as gRPC writes it: at most eight digits and a unit.
+fn read_timeout(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let number: u32 = number.parse().ok()?;
+    let unit = match unit {
+        "H" => Duration::from_hours(1),
+        "M" => Duration::from_mins(1),
+        "S" => Duration::from_secs(1),
+        "m" => Duration::from_millis(1),
+        "u" => Duration::from_micros(1),
+        "n" => Duration::from_nanos(1),
+        _ => return None,
+    };
+    unit.checked_mul(number)
+}
 
 /// Whether Java's client asks.
 fn is_java(metadata: &MetadataMap) -> bool {
@@ -329,4 +351,24 @@ fn is_java(metadata: &MetadataMap) -> bool {
         .get("user-agent")
         .and_then(|agent| agent.to_str().ok())
         .is_some_and(|agent| agent.contains("grpc-java"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn java_waits_for_half_of_its_deadline_at_most() {
+        let patience = |timeout: &str| {
+            let mut metadata = MetadataMap::new();
+            metadata.insert("grpc-timeout", timeout.parse().expect("it is ASCII"));
+            java_patience(&metadata)
+        };
+        assert_eq!(patience("59999800u"), Duration::from_secs(10));
+        assert_eq!(patience("6S"), Duration::from_secs(3));
+        assert_eq!(patience("99999999H"), Duration::from_secs(10));
+        for unreadable in ["", "S", "6", "x6S", "6x"] {
+            assert_eq!(patience(unreadable), Duration::from_secs(10));
+        }
+    }
 }
