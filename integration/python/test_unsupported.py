@@ -9,9 +9,11 @@ import grpc
 import pytest
 from apache_beam.coders import BytesCoder
 from apache_beam.coders.coders import IntervalWindowCoder
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms import trigger, userstate, window
+from apache_beam.transforms.core import RestrictionProvider
 
 import expected
 import pipelines
@@ -65,6 +67,35 @@ class WithProcessingTimer(beam.DoFn):
         yield ("timer", 0)
 
 
+class OneRestriction(RestrictionProvider):
+    """A single position for each element."""
+
+    def create_tracker(self, restriction):
+        """The usual tracker of offsets."""
+        return OffsetRestrictionTracker(restriction)
+
+    def initial_restriction(self, element):
+        """All there is."""
+        return OffsetRange(0, 1)
+
+    def restriction_size(self, element, restriction):
+        """How many positions."""
+        return restriction.size()
+
+
+class WithStateAndRestriction(beam.DoFn):
+    """Uses a bag and is splittable."""
+
+    BAG = userstate.BagStateSpec("bag", BytesCoder())
+
+    def process(self, element, bag=beam.DoFn.StateParam(BAG),
+                tracker=beam.DoFn.RestrictionParam(OneRestriction())):
+        """Remembers that it was called."""
+        if tracker.try_claim(0):
+            bag.add(b"x")
+            yield element
+
+
 class EvenOddWindows(window.NonMergingWindowFn):
     """Windows of a kind of our own."""
 
@@ -111,6 +142,8 @@ BUILDERS = {
     "event_time_timer": lambda pipeline: keyed(pipeline) | "Own" >> beam.ParDo(WithEventTimer()),
     "processing_time_timer":
         lambda pipeline: keyed(pipeline) | "Own" >> beam.ParDo(WithProcessingTimer()),
+    "stateful_splittable":
+        lambda pipeline: keyed(pipeline) | "Own" >> beam.ParDo(WithStateAndRestriction()),
     "custom_windows": windowed(EvenOddWindows()),
     "trigger_after_count": triggered(trigger.AfterCount(2)),
     "trigger_repeatedly": triggered(trigger.Repeatedly(trigger.AfterCount(2))),
