@@ -100,6 +100,13 @@ def _client(row, server, warm_up=False):
         name = "job_overhead" if warm_up else row.name
         command = [cache.go_load(), f"--row={name}", "--runner=universal",
                    f"--endpoint={server.endpoint}", "--environment_type=LOOPBACK"]
+    elif row.client == "java":
+        # The harness runs in the client's process: its class path need not be staged.
+        name = "job_overhead" if warm_up else row.name.removeprefix("java_")
+        command = ["java", "-Xmx2g", "-cp", cache.java_load(), "dev.tidemill.Load",
+                   f"--row={name}", "--runner=PortableRunner", "--experiments=beam_fn_api",
+                   "--defaultEnvironmentType=LOOPBACK", f"--jobEndpoint={server.endpoint}",
+                   f"--filesToStage={cache.JAVA_MODULE / 'pom.xml'}"]
     else:
         name = "tiny" if warm_up else row.name
         command = [cache.python(), cache.INTEGRATION / "python" / "bench_rows.py",

@@ -7,11 +7,12 @@ MEBIBYTE = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One pipeline; its name is known to integration/go/load or integration/python/bench_rows.py."""
+    """One pipeline; its name is known to integration/go/load or integration/python/bench_rows.py, and
+    without `java_` to integration/java."""
 
     name: str
     title: str
-    client: str  # "go" or "python"
+    client: str  # "go", "java" or "python"
     # Budgets of Tidemill; None where there is none.
     wall_of_prism_max: float | None = None
     wall_of_client_cpu_max: float | None = None
@@ -51,6 +52,10 @@ ROWS = (
     Row("side_input_1m", "Go: side input of 1 M elements", "go", skip=_NOT_LOCAL, default=False),
     Row("group_by_key_10m", "Go: GroupByKey, 10 M elements, 10 k keys", "go", skip=_NOT_LOCAL,
         default=False),
+    Row("java_group_by_key_1m", "Java: GroupByKey, 1 M elements, 1 k keys", "java",
+        server_cpu_of_client_max=0.25, memory_of_payload=True, skip=_NOT_LOCAL, default=False),
+    Row("java_group_by_key_10m", "Java: GroupByKey, 10 M elements, 10 k keys", "java",
+        server_cpu_of_client_max=0.25, memory_of_payload=True, skip=_NOT_LOCAL),
     Row("tiny", "Python: a job of 10 elements", "python", wall_of_prism_max=1.0),
     _python("maps", "Python: 1 M × 100 B through fused maps"),
     _python("group", "Python: GroupByKey, 1 M elements, 10 k keys"),
