@@ -1,40 +1,71 @@
 //! The data service: elements and timers, both ways.
 
+use std::convert::Infallible;
+use std::future::Ready;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use tonic::{Request, Response, Status, Streaming};
+use http::header::CONTENT_TYPE;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::metadata::MetadataMap;
+use tonic::server::NamedService;
 
 use crate::fnapi::bundle::RunningBundle;
 use crate::fnapi::connection::Connection;
 use crate::fnapi::events::Credit;
+use crate::fnapi::framing::{Received, Sent};
 use crate::fnapi::instruction::Instruction;
-use crate::fnapi::outbox::OutboxStream;
 use crate::fnapi::registry::Registry;
 use crate::model::BundleId;
 use crate::proto::fn_execution::Elements;
-use crate::proto::fn_execution::beam_fn_data_server::BeamFnData;
+use crate::proto::fn_execution::beam_fn_data_server;
 
-/// `BeamFnData`.
+/// `BeamFnData`. Not the generated service, which copies every message once when it comes and once when it goes.
+#[derive(Clone)]
 pub(crate) struct DataService {
     pub(crate) registry: Arc<Registry>,
 }
 
-#[tonic::async_trait]
-impl BeamFnData for DataService {
-    type DataStream = OutboxStream;
+impl NamedService for DataService {
+    const NAME: &'static str = beam_fn_data_server::SERVICE_NAME;
+}
 
-    async fn data(
-        &self,
-        request: Request<Streaming<Elements>>,
-    ) -> Result<Response<OutboxStream>, Status> {
-        let connection = self.registry.caller(request.metadata())?;
+impl tower::Service<http::Request<Body>> for DataService {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let answer = self.data(request).unwrap_or_else(Status::into_http);
+        std::future::ready(Ok(answer))
+    }
+}
+
+impl DataService {
+    /// `Data`, the only call of the service.
+    fn data(&self, request: http::Request<Body>) -> Result<http::Response<Body>, Status> {
+        let (head, body) = request.into_parts();
+        if head.uri.path().rsplit('/').next() != Some("Data") {
+            return Err(Status::unimplemented("BeamFnData has the call Data only"));
+        }
+        let connection = self
+            .registry
+            .caller(&MetadataMap::from_headers(head.headers))?;
         let stream = connection
             .outbox
             .open()
             .ok_or_else(|| Status::already_exists("this worker_id has a data stream already"))?;
-        tokio::spawn(read(connection, request.into_inner()));
-        Ok(Response::new(stream))
+        tokio::spawn(read(connection, Received::new(body)));
+        let mut answer = http::Response::new(Body::new(Sent::new(stream)));
+        let content_type = tonic::metadata::GRPC_CONTENT_TYPE;
+        answer.headers_mut().insert(CONTENT_TYPE, content_type);
+        Ok(answer)
     }
 }
 
@@ -47,7 +78,7 @@ struct Output<'a> {
     is_last: bool,
 }
 
-async fn read(connection: Arc<Connection>, mut messages: Streaming<Elements>) {
+async fn read(connection: Arc<Connection>, mut messages: Received<Body>) {
     let _open = connection.streams.open_data();
     let error = loop {
         match messages.message().await {

@@ -10,6 +10,7 @@ mod control;
 mod data;
 mod error;
 mod events;
+mod framing;
 mod harness;
 mod instruction;
 mod logging;

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::Stream;
 use parking_lot::Mutex;
 use tonic::Status;
@@ -49,6 +49,19 @@ struct Outgoing {
     instruction: String,
     bytes_per_message: usize,
     parts: VecDeque<Part>,
+}
+
+/// Some elements or timers of one transform of a bundle, or their end.
+pub(crate) struct Section {
+    pub(crate) header: Header,
+    /// The payload.
+    pub(crate) pieces: Vec<Bytes>,
+}
+
+/// A section without its payload.
+pub(crate) enum Header {
+    Data(elements::Data),
+    Timers(elements::Timers),
 }
 
 /// Some elements or timers, or their end: never both in one message, since Python drops data that is marked last.
@@ -131,13 +144,13 @@ impl Inner {
     }
 
     /// The next message, with parts of as many bundles as fit; empty when nothing waits.
-    fn next_message(&mut self) -> Elements {
-        let mut message = Elements::default();
+    fn next_message(&mut self) -> Vec<Section> {
+        let mut message = Vec::new();
         let mut bytes = 0;
         while bytes < MESSAGE_BYTES_MIN
             && let Some(mut outgoing) = self.bundles.pop_front()
         {
-            if outgoing.starts_timers() && !message.data.is_empty() {
+            if outgoing.starts_timers() && message.iter().any(Section::is_data) {
                 // Python takes the timers of a message first; the elements were to come first.
                 self.bundles.push_front(outgoing);
                 break;
@@ -203,7 +216,7 @@ impl Outgoing {
     }
 
     /// Moves one run of elements or timers, with the ends that follow it, to the message. Returns its size.
-    fn take(&mut self, message: &mut Elements) -> usize {
+    fn take(&mut self, message: &mut Vec<Section>) -> usize {
         let mut bytes = 0;
         while let Some(part) = self.parts.front_mut() {
             match part {
@@ -211,16 +224,17 @@ impl Outgoing {
                     if bytes > 0 {
                         break;
                     }
-                    let joined = join(pieces, self.bytes_per_message);
+                    let taken = take_pieces(pieces, self.bytes_per_message);
                     let spent = pieces.is_empty();
-                    bytes += joined.len();
-                    push(message, &self.instruction, part, joined, false);
+                    let section = part.section(&self.instruction, taken);
+                    bytes += section.payload_bytes();
+                    message.push(section);
                     if !spent {
                         break;
                     }
                 }
                 Part::DataEnd { .. } | Part::TimersEnd { .. } => {
-                    push(message, &self.instruction, part, Bytes::new(), true);
+                    message.push(part.section(&self.instruction, Vec::new()));
                 }
             }
             self.parts.pop_front();
@@ -247,60 +261,79 @@ impl StartBundle {
             timers: std::mem::take(&mut self.timers),
         };
         let mut outgoing = Outgoing::new(start, shape);
-        let mut message = Elements::default();
+        let mut sections = Vec::new();
         while !outgoing.parts.is_empty() {
-            outgoing.take(&mut message);
+            outgoing.take(&mut sections);
         }
-        message
+        elements_of(sections)
     }
 }
 
-fn push(message: &mut Elements, instruction: &str, part: &Part, data: Bytes, is_last: bool) {
-    match part {
-        Part::Data { transform, .. } | Part::DataEnd { transform } => {
-            message.data.push(elements::Data {
+impl Part {
+    fn section(&self, instruction: &str, pieces: Vec<Bytes>) -> Section {
+        let is_last = matches!(self, Self::DataEnd { .. } | Self::TimersEnd { .. });
+        let header = match self {
+            Self::Data { transform, .. } | Self::DataEnd { transform } => {
+                Header::Data(elements::Data {
+                    instruction_id: instruction.to_owned(),
+                    transform_id: transform.clone(),
+                    data: Bytes::new(),
+                    is_last,
+                })
+            }
+            Self::Timers {
+                transform, family, ..
+            }
+            | Self::TimersEnd { transform, family } => Header::Timers(elements::Timers {
                 instruction_id: instruction.to_owned(),
                 transform_id: transform.clone(),
-                data,
+                timer_family_id: family.clone(),
+                timers: Bytes::new(),
                 is_last,
-            });
-        }
-        Part::Timers {
-            transform, family, ..
-        }
-        | Part::TimersEnd { transform, family } => message.timers.push(elements::Timers {
-            instruction_id: instruction.to_owned(),
-            transform_id: transform.clone(),
-            timer_family_id: family.clone(),
-            timers: data,
-            is_last,
-        }),
+            }),
+        };
+        Section { header, pieces }
     }
 }
 
-/// Joins pieces from the front up to `bytes_max`, at least one.
-fn join(pieces: &mut VecDeque<Bytes>, bytes_max: usize) -> Bytes {
-    let Some(first) = pieces.pop_front() else {
-        return Bytes::new();
-    };
-    let mut bytes = first.len();
-    let mut more = 0;
-    for piece in pieces.iter() {
-        if bytes + piece.len() > bytes_max {
-            break;
+impl Section {
+    fn is_data(&self) -> bool {
+        matches!(self.header, Header::Data(_))
+    }
+
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.pieces.iter().map(Bytes::len).sum()
+    }
+}
+
+/// The sections as a message of the generated type, their pieces joined.
+pub(crate) fn elements_of(sections: Vec<Section>) -> Elements {
+    let mut message = Elements::default();
+    for Section { header, pieces } in sections {
+        let payload = Bytes::from(pieces.concat());
+        match header {
+            Header::Data(header) => message.data.push(elements::Data {
+                data: payload,
+                ..header
+            }),
+            Header::Timers(header) => message.timers.push(elements::Timers {
+                timers: payload,
+                ..header
+            }),
         }
+    }
+    message
+}
+
+/// Takes pieces from the front up to `bytes_max`, at least one.
+fn take_pieces(pieces: &mut VecDeque<Bytes>, bytes_max: usize) -> Vec<Bytes> {
+    let mut bytes = 0;
+    let fits = |piece: &&Bytes| {
         bytes += piece.len();
-        more += 1;
-    }
-    if more == 0 {
-        return first;
-    }
-    let mut joined = BytesMut::with_capacity(bytes);
-    joined.extend_from_slice(&first);
-    for piece in pieces.drain(..more) {
-        joined.extend_from_slice(&piece);
-    }
-    joined.freeze()
+        bytes <= bytes_max
+    };
+    let count = pieces.iter().take_while(fits).count().max(1);
+    pieces.drain(..count.min(pieces.len())).collect()
 }
 
 fn non_empty(pieces: impl Iterator<Item = Bytes>) -> VecDeque<Bytes> {
@@ -320,7 +353,7 @@ pub(crate) struct OutboxStream {
 }
 
 impl Stream for OutboxStream {
-    type Item = Result<Elements, Status>;
+    type Item = Result<Vec<Section>, Status>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut inner = self.outbox.inner.lock();
@@ -331,7 +364,7 @@ impl Stream for OutboxStream {
             return Poll::Ready(None);
         }
         let message = inner.next_message();
-        if message.data.is_empty() && message.timers.is_empty() {
+        if message.is_empty() {
             inner.waker = Some(context.waker().clone());
             return Poll::Pending;
         }
@@ -389,10 +422,11 @@ mod tests {
         }
         let mut text = String::new();
         loop {
-            let message = outbox.inner.lock().next_message();
-            if message.data.is_empty() && message.timers.is_empty() {
+            let sections = outbox.inner.lock().next_message();
+            if sections.is_empty() {
                 break;
             }
+            let message = elements_of(sections);
             let size = |data: &Bytes, last| {
                 if last {
                     "end".into()

@@ -16,7 +16,6 @@ use crate::fnapi::registry::Registry;
 use crate::fnapi::state::StateService;
 use crate::fnapi::worker_status::StatusService;
 use crate::proto::fn_execution::beam_fn_control_server::BeamFnControlServer;
-use crate::proto::fn_execution::beam_fn_data_server::BeamFnDataServer;
 use crate::proto::fn_execution::beam_fn_logging_server::BeamFnLoggingServer;
 use crate::proto::fn_execution::beam_fn_state_server::BeamFnStateServer;
 use crate::proto::fn_execution::beam_fn_worker_status_server::BeamFnWorkerStatusServer;
@@ -116,7 +115,7 @@ impl FnApi {
         let mut routes = tonic::service::RoutesBuilder::default();
         routes
             .add_service(unlimited!(BeamFnControlServer::new(control)))
-            .add_service(unlimited!(BeamFnDataServer::new(data)))
+            .add_service(data)
             .add_service(unlimited!(BeamFnStateServer::new(state)))
             .add_service(unlimited!(BeamFnLoggingServer::new(logging)))
             .add_service(unlimited!(ProvisionServiceServer::new(provision)))
@@ -201,9 +200,9 @@ pub fn server_builder() -> tonic::transport::Server {
         .tcp_nodelay(true)
 }
 
-const STREAM_WINDOW_BYTES: u32 = 8 << 20;
+const STREAM_WINDOW_BYTES: u32 = 24 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
-const FRAME_BYTES_MAX: u32 = 1 << 20;
+const FRAME_BYTES_MAX: u32 = (1 << 24) - 1;
 const CONCURRENT_STREAMS_MAX: u32 = 16 << 10;
 const PING_INTERVAL: Duration = Duration::from_secs(60);
 const PING_TIMEOUT: Duration = Duration::from_secs(120);
