@@ -76,6 +76,19 @@ pub fn scan(coder: &Coder, bytes: Bytes) -> Result<Chunk> {
     })
 }
 
+/// Where the last whole element of a frame ends that may be cut inside an element.
+pub fn scan_whole(coder: &Coder, bytes: &[u8]) -> Result<usize> {
+    let mut end = 0;
+    for element in Elements::new(coder, bytes) {
+        match element {
+            Ok(element) => end = element.value.end,
+            Err(Error::Truncated) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(end)
+}
+
 /// Where one element lies in a data frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
@@ -258,6 +271,9 @@ mod tests {
             let cut = cut.index(bytes.len());
             let chunk = scan(&coder(), bytes[..cut].to_vec().into());
             prop_assert_eq!(chunk.is_ok(), cut == 0);
+            prop_assert_eq!(scan_whole(&coder(), &bytes[..cut]), Ok(0));
+            let two = [&bytes[..], &bytes[..cut]].concat();
+            prop_assert_eq!(scan_whole(&coder(), &two), Ok(bytes.len()));
         }
     }
 

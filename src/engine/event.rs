@@ -22,6 +22,8 @@ pub enum Event {
         bundle: BundleId,
         output: usize,
         bytes: Bytes,
+        /// The last element may go on in the next data of this output.
+        cut: bool,
     },
     /// Timers that a running bundle sets or clears, encoded, of one family of one transform.
     Timers {

@@ -128,7 +128,8 @@ impl Lane {
                 bundle,
                 output,
                 bytes,
-            } => self.stage_output(bundle, output, &bytes),
+                cut,
+            } => self.stage_output(bundle, output, bytes, cut),
             Event::Timers {
                 bundle,
                 transform,

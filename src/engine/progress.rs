@@ -47,7 +47,7 @@ impl Lane {
         tables: &mut impl Tables,
     ) {
         let mut staged = Staged::new(output, &self.routes, &self.graph, self.settings.lanes);
-        if let Err(error) = staged.add(&self.graph, bytes) {
+        if let Err(error) = staged.add(&self.graph, bytes.clone(), false) {
             self.fail_job(stage, format!("its output cannot be read: {error}"));
             return;
         }

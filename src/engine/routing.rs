@@ -1,6 +1,6 @@
 //! Where elements of a PCollection go: through flattens and reshuffles to the stages that keep them.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes, BytesMut};
 
 use crate::coder;
 use crate::engine::delivery::{Delivery, Payload};
@@ -14,6 +14,9 @@ use crate::model::ids::{LaneId, PCollectionId, Shard, StageId};
 use crate::model::stage::{StageGraph, StageKind};
 use crate::model::window::Window;
 use crate::model::windowing::WindowingStrategy;
+
+/// How much is tried first to complete an element; then as much again as there is of it.
+const COMPLETE_BYTES_MIN: usize = 4 << 10;
 
 /// The lane that keeps what belongs to the whole job: impulses and side inputs.
 pub const GLOBAL_LANE: LaneId = LaneId(0);
@@ -150,6 +153,8 @@ pub struct Staged {
     pcollection: PCollectionId,
     /// In the order of the PCollection's destinations.
     parts: Vec<Part>,
+    /// The beginning of an element whose rest is still to come.
+    begun: BytesMut,
 }
 
 #[derive(Debug)]
@@ -184,16 +189,65 @@ impl Staged {
         Self {
             pcollection,
             parts: routes.of(pcollection).iter().map(part).collect(),
+            begun: BytesMut::new(),
         }
     }
 
-    /// Stages encoded elements.
+    /// Stages encoded elements; with `cut` the last one may go on in the next call.
     ///
     /// # Errors
     ///
     /// When the bytes are not elements of the PCollection's coder.
-    pub fn add(&mut self, graph: &StageGraph, bytes: &Bytes) -> Result<(), coder::Error> {
+    pub fn add(
+        &mut self,
+        graph: &StageGraph,
+        mut bytes: Bytes,
+        cut: bool,
+    ) -> Result<(), coder::Error> {
         let coder = &graph.pcollections[self.pcollection.index()].coder;
+        if !self.begun.is_empty()
+            && let Some(element) = self.complete(coder, &mut bytes)?
+        {
+            self.stage(coder, &element)?;
+        }
+        if cut {
+            let end = coder::windowed_value::scan_whole(coder, &bytes)?;
+            self.begun.extend_from_slice(&bytes.split_off(end));
+        }
+        self.stage(coder, &bytes)
+    }
+
+    /// Whether an element has begun and not ended.
+    pub fn is_cut(&self) -> bool {
+        !self.begun.is_empty()
+    }
+
+    /// Takes the rest of the begun element off `bytes`; the element, if it is whole now.
+    fn complete(
+        &mut self,
+        coder: &Coder,
+        bytes: &mut Bytes,
+    ) -> Result<Option<Bytes>, coder::Error> {
+        while !bytes.is_empty() {
+            let before = self.begun.len();
+            let more = bytes.len().min(before.max(COMPLETE_BYTES_MIN));
+            self.begun.extend_from_slice(&bytes[..more]);
+            match coder::windowed_value::Elements::new(coder, &self.begun).next() {
+                Some(Ok(element)) => {
+                    let end = element.value.end;
+                    bytes.advance(end.saturating_sub(before));
+                    let whole = self.begun.split_to(end).freeze();
+                    self.begun.clear();
+                    return Ok(Some(whole));
+                }
+                Some(Err(coder::Error::Truncated)) | None => bytes.advance(more),
+                Some(Err(error)) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    fn stage(&mut self, coder: &Coder, bytes: &Bytes) -> Result<(), coder::Error> {
         if self.parts.iter().any(|part| matches!(part, Part::Queue(_))) {
             let chunk = coder::windowed_value::scan(coder, bytes.clone())?;
             for part in &mut self.parts {

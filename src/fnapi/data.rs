@@ -18,6 +18,7 @@ use crate::fnapi::events::Credit;
 use crate::fnapi::framing::{Received, Sent};
 use crate::fnapi::instruction::Instruction;
 use crate::fnapi::registry::Registry;
+use crate::fnapi::section::{Section, sections_of};
 use crate::model::BundleId;
 use crate::proto::fn_execution::Elements;
 use crate::proto::fn_execution::beam_fn_data_server;
@@ -69,15 +70,6 @@ impl DataService {
     }
 }
 
-/// Some output of a bundle, without its ids.
-struct Output<'a> {
-    transform: &'a str,
-    /// `None`: elements for a data sink; else timers of this family.
-    family: Option<&'a str>,
-    data: Bytes,
-    is_last: bool,
-}
-
 async fn read(connection: Arc<Connection>, mut messages: Received<Body>) {
     let _open = connection.streams.open_data();
     let error = loop {
@@ -97,29 +89,14 @@ async fn read(connection: Arc<Connection>, mut messages: Received<Body>) {
     connection.stream_ended("data", error.as_ref());
 }
 
-async fn receive(connection: &Connection, elements: Elements) -> Result<(), Status> {
-    for data in elements.data {
-        let output = Output {
-            transform: &data.transform_id,
-            family: None,
-            data: data.data,
-            is_last: data.is_last,
-        };
-        if let Some(bundle) = find(connection, &data.instruction_id)? {
-            let credit = credit(connection, output.data.len()).await;
-            deliver(connection, &bundle, output, credit);
-        }
-    }
-    for timers in elements.timers {
-        let output = Output {
-            transform: &timers.transform_id,
-            family: Some(&timers.timer_family_id),
-            data: timers.timers,
-            is_last: timers.is_last,
-        };
-        if let Some(bundle) = find(connection, &timers.instruction_id)? {
-            let credit = credit(connection, output.data.len()).await;
-            deliver(connection, &bundle, output, credit);
+async fn receive(connection: &Connection, sections: Vec<Section>) -> Result<(), Status> {
+    for section in sections {
+        if let Some(bundle) = find(connection, section.instruction())? {
+            for (piece, cut) in pieces(&section) {
+                let credit = credit(connection, piece.len()).await;
+                deliver(connection, &bundle, &section, piece, cut, credit);
+            }
+            end(connection, &bundle, &section);
         }
     }
     Ok(())
@@ -134,30 +111,35 @@ pub(crate) fn embedded(
     let Some(running) = connection.bundle(bundle) else {
         return Ok(());
     };
-    let outputs = elements.data.iter().map(|data| Output {
-        transform: &data.transform_id,
-        family: None,
-        data: data.data.clone(),
-        is_last: data.is_last,
-    });
-    let timers = elements.timers.iter().map(|timers| Output {
-        transform: &timers.transform_id,
-        family: Some(&timers.timer_family_id),
-        data: timers.timers.clone(),
-        is_last: timers.is_last,
-    });
-    let data_ids = elements.data.iter().map(|data| &data.instruction_id);
-    let timer_ids = elements.timers.iter().map(|timers| &timers.instruction_id);
-    if let Some(id) = data_ids
-        .chain(timer_ids)
-        .find(|id| Instruction::parse_bundle(id) != Some(bundle))
+    let sections = sections_of(elements);
+    if let Some(foreign) = sections
+        .iter()
+        .find(|section| Instruction::parse_bundle(section.instruction()) != Some(bundle))
     {
+        let id = foreign.instruction();
         return Err(format!("the response of {bundle} holds elements of {id:?}"));
     }
-    for output in outputs.chain(timers) {
-        deliver(connection, &running, output, Credit::default());
+    for section in sections {
+        for (piece, cut) in pieces(&section) {
+            deliver(
+                connection,
+                &running,
+                &section,
+                piece,
+                cut,
+                Credit::default(),
+            );
+        }
+        end(connection, &running, &section);
     }
     Ok(())
+}
+
+/// The pieces of a payload, and whether the cut behind each may lie inside an element.
+fn pieces(section: &Section) -> impl Iterator<Item = (Bytes, bool)> {
+    let last = section.pieces.len().saturating_sub(1);
+    let pieces = section.pieces.iter().cloned().enumerate();
+    pieces.map(move |(index, piece)| (piece, index < last))
 }
 
 /// The bundle that an instruction id names; `None` when it is not running (any more).
@@ -185,30 +167,44 @@ async fn credit(connection: &Connection, bytes: usize) -> Credit {
     }
 }
 
-fn deliver(connection: &Connection, bundle: &RunningBundle, output: Output<'_>, credit: Credit) {
-    let end = match output.family {
-        None => bundle.shape.sink_end(output.transform),
-        Some(family) => bundle.shape.timer_end(output.transform, family),
-    };
-    let Some(end) = end else {
-        let what = output.family.unwrap_or("data");
+fn deliver(
+    connection: &Connection,
+    bundle: &RunningBundle,
+    section: &Section,
+    piece: Bytes,
+    cut: bool,
+    credit: Credit,
+) {
+    if end_of(bundle, section).is_none() {
+        return;
+    }
+    let (transform, events) = (section.transform(), &connection.events);
+    bundle.deliver(|| match section.timer_family() {
+        None => events.data(bundle.id, transform, piece, cut, credit),
+        Some(family) => events.timers(bundle.id, transform, family, piece, credit),
+    });
+}
+
+/// Notes that a section has been delivered.
+fn end(connection: &Connection, bundle: &RunningBundle, section: &Section) {
+    let Some(end) = end_of(bundle, section) else {
+        let what = section.timer_family().unwrap_or("data");
+        let transform = section.transform();
         let error = format!(
-            "the harness sent output ({what}) of {:?}, which the bundle does not have",
-            output.transform
+            "the harness sent output ({what}) of {transform:?}, which the bundle does not have"
         );
         return connection.fail(bundle, error);
     };
-    if !output.data.is_empty() {
-        let events = &connection.events;
-        bundle.deliver(|| match output.family {
-            None => events.data(bundle.id, output.transform, output.data, credit),
-            Some(family) => {
-                events.timers(bundle.id, output.transform, family, output.data, credit);
-            }
-        });
-    }
-    if output.is_last {
+    if section.is_last() {
         let step = bundle.output_ended(end);
         connection.advance(bundle.id, step);
+    }
+}
+
+/// The place of a section's output among those that the bundle must end.
+fn end_of(bundle: &RunningBundle, section: &Section) -> Option<usize> {
+    match section.timer_family() {
+        None => bundle.shape.sink_end(section.transform()),
+        Some(family) => bundle.shape.timer_end(section.transform(), family),
     }
 }

@@ -17,8 +17,10 @@ use crate::proto::pipeline::MonitoringInfo;
 /// - exactly one `metrics` follows a `finished(Ok)`, at latest just before `lost`;
 /// - after `lost`, nothing comes but `log`. Bundles that had not finished by then get no `finished`.
 pub trait HarnessEvents: Send + Sync + 'static {
-    /// Encoded windowed values for a data sink: whole elements, a slice of the received frame.
-    fn data(&self, bundle: BundleId, transform: &str, data: Bytes, credit: Credit);
+    /// Encoded windowed values for a data sink, a slice of the received frame.
+    ///
+    /// Whole elements, but with `cut` the last one may go on in the next call for this sink.
+    fn data(&self, bundle: BundleId, transform: &str, data: Bytes, cut: bool, credit: Credit);
 
     /// Encoded timers of a family that the bundle set or cleared.
     fn timers(&self, bundle: BundleId, transform: &str, family: &str, data: Bytes, credit: Credit);

@@ -9,17 +9,31 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures_util::Stream;
 use http::HeaderMap;
 use http_body::{Body, Frame};
-use prost::Message;
-use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
+use prost::encoding::{
+    DecodeContext, WireType, decode_key, decode_varint, encode_key, encode_varint,
+    encoded_len_varint, key_len, skip_field,
+};
+use prost::{DecodeError, Message};
 use tonic::Status;
 
-use crate::fnapi::outbox::{Header, OutboxStream, Section};
-use crate::proto::fn_execution::Elements;
+use crate::fnapi::outbox::OutboxStream;
+use crate::fnapi::section::{Header, Section};
+use crate::proto::fn_execution::elements::{Data, Timers};
 
 /// A flag for compression and the length of the message.
 const PREFIX_BYTES: usize = 5;
 /// Pieces smaller than this are cheaper to copy than to send apart.
 const COPIED_BYTES_MAX: usize = 4 << 10;
+
+/// Frames smaller than this are joined: many small pieces would cost more than the copy.
+const PIECE_BYTES_MIN: usize = 256 << 10;
+
+/// Fields of `Elements`.
+const DATA: u32 = 1;
+const TIMERS: u32 = 2;
+/// The payload's field in `Elements.Data` and in `Elements.Timers`.
+const DATA_PAYLOAD: u32 = 3;
+const TIMERS_PAYLOAD: u32 = 4;
 
 /// The messages that come in the body of a call.
 pub(crate) struct Received<B> {
@@ -36,7 +50,7 @@ impl<B: Body<Data = Bytes, Error = Status>> Received<B> {
     }
 
     /// The next message; `None` when the stream has ended after a whole one.
-    pub(crate) async fn message(&mut self) -> Result<Option<Elements>, Status> {
+    pub(crate) async fn message(&mut self) -> Result<Option<Vec<Section>>, Status> {
         loop {
             if let Some(message) = self.take_message()? {
                 return Ok(Some(message));
@@ -53,7 +67,7 @@ impl<B: Body<Data = Bytes, Error = Status>> Received<B> {
         }
     }
 
-    fn take_message(&mut self) -> Result<Option<Elements>, Status> {
+    fn take_message(&mut self) -> Result<Option<Vec<Section>>, Status> {
         let Some([compressed, length @ ..]) = self.rope.peek::<PREFIX_BYTES>() else {
             return Ok(None);
         };
@@ -65,9 +79,60 @@ impl<B: Body<Data = Bytes, Error = Status>> Received<B> {
             return Ok(None);
         }
         self.rope.advance(PREFIX_BYTES);
-        Elements::decode(self.rope.split_to(length))
+        decode(self.rope.split_to(length))
             .map(Some)
-            .map_err(|error| Status::internal(format!("a message cannot be read: {error}")))
+            .map_err(|error| {
+                let reason =
+                    error.map_or_else(|| "a field is longer".to_owned(), |e| e.to_string());
+                Status::internal(format!("a message cannot be read: {reason}"))
+            })
+    }
+}
+
+/// Reads an `Elements` message.
+///
+/// # Errors
+///
+/// `None` for a field that is longer than what it is in.
+fn decode(mut message: Rope) -> Result<Vec<Section>, Option<DecodeError>> {
+    let mut sections = Vec::new();
+    while message.has_remaining() {
+        match decode_key(&mut message)? {
+            (DATA, WireType::LengthDelimited) => {
+                sections.push(decode_data(take_field(&mut message)?)?);
+            }
+            (TIMERS, WireType::LengthDelimited) => {
+                sections.push(Timers::decode(take_field(&mut message)?)?.into());
+            }
+            (field, kind) => skip_field(kind, field, &mut message, DecodeContext::default())?,
+        }
+    }
+    Ok(sections)
+}
+
+fn decode_data(mut message: Rope) -> Result<Section, Option<DecodeError>> {
+    let mut header = Data::default();
+    let mut pieces = Vec::new();
+    while message.has_remaining() {
+        match decode_key(&mut message)? {
+            (DATA_PAYLOAD, WireType::LengthDelimited) => {
+                pieces = take_field(&mut message)?.into_pieces();
+            }
+            (field, kind) => {
+                header.merge_field(field, kind, &mut message, DecodeContext::default())?;
+            }
+        }
+    }
+    Ok(Section {
+        header: Header::Data(header),
+        pieces,
+    })
+}
+
+fn take_field(message: &mut Rope) -> Result<Rope, Option<DecodeError>> {
+    match usize::try_from(decode_varint(message)?) {
+        Ok(length) if length <= message.bytes => Ok(message.split_to(length)),
+        _ => Err(None),
     }
 }
 
@@ -118,6 +183,18 @@ impl Rope {
             front.push(self.pop(length - front.bytes));
         }
         front
+    }
+
+    /// The same bytes with runs of small frames joined.
+    fn into_pieces(mut self) -> Vec<Bytes> {
+        let mut pieces = Vec::new();
+        while self.bytes > 0 {
+            let frames = self.frames.iter();
+            let small = frames.take_while(|frame| frame.len() < PIECE_BYTES_MIN);
+            let run: usize = small.map(Bytes::len).sum();
+            pieces.push(self.copy_to_bytes(run.max(self.chunk().len())));
+        }
+        pieces
     }
 }
 
@@ -243,8 +320,8 @@ impl Section {
     /// The field of this section in the message, and that of the payload in the section.
     fn fields(&self) -> (u32, u32) {
         match self.header {
-            Header::Data(_) => (1, 3),
-            Header::Timers(_) => (2, 4),
+            Header::Data(_) => (DATA, DATA_PAYLOAD),
+            Header::Timers(_) => (TIMERS, TIMERS_PAYLOAD),
         }
     }
 
@@ -299,8 +376,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fnapi::outbox::elements_of;
-    use crate::proto::fn_execution::elements::{Data, Timers};
+    use crate::fnapi::section::elements_of;
+    use crate::proto::fn_execution::Elements;
 
     fn section(timers: bool, is_last: bool, sizes: &[usize]) -> Section {
         let header = if timers {
@@ -347,7 +424,7 @@ mod tests {
         loop {
             let message = std::pin::pin!(received.message());
             match message.poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(Ok(Some(message))) => messages.push(message),
+                Poll::Ready(Ok(Some(message))) => messages.push(elements_of(message)),
                 Poll::Ready(Ok(None)) => return (messages, Ok(())),
                 Poll::Ready(Err(status)) => return (messages, Err(status)),
                 Poll::Pending => unreachable!("these frames are always ready"),
@@ -394,14 +471,19 @@ mod tests {
 
     #[test]
     fn payload_is_not_copied() {
-        let sent = section(false, false, &[COPIED_BYTES_MAX]);
-        let payload = sent.pieces[0].as_ptr();
+        let sent = section(false, false, &[COPIED_BYTES_MAX, 2 * PIECE_BYTES_MIN]);
+        let at: Vec<_> = sent.pieces.iter().map(|piece| piece.as_ptr()).collect();
         let mut frames = VecDeque::new();
         encode(&[sent], &mut frames).unwrap();
-        assert_eq!(frames[1].as_ptr(), payload);
+        assert_eq!([frames[1].as_ptr(), frames[2].as_ptr()], at[..]);
 
-        let (received, _) = receive(frames);
-        assert_eq!(received[0].data[0].data.as_ptr(), payload);
+        let mut received = Received::new(Frames(frames));
+        let message = std::pin::pin!(received.message());
+        let Poll::Ready(Ok(Some(sections))) = message.poll(&mut Context::from_waker(Waker::noop()))
+        else {
+            panic!("the message is there");
+        };
+        assert_eq!(sections[0].pieces[1].as_ptr(), at[1]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod metrics;
 mod outbox;
 mod provision;
 mod registry;
+mod section;
 mod server;
 mod shape;
 mod state;

@@ -12,6 +12,7 @@ use tonic::Status;
 
 use crate::fnapi::harness::StartBundle;
 use crate::fnapi::instruction::Instruction;
+use crate::fnapi::section::{Header, Section, elements_of};
 use crate::fnapi::shape::Shape;
 use crate::model::BundleId;
 use crate::proto::fn_execution::{Elements, elements};
@@ -49,19 +50,6 @@ struct Outgoing {
     instruction: String,
     bytes_per_message: usize,
     parts: VecDeque<Part>,
-}
-
-/// Some elements or timers of one transform of a bundle, or their end.
-pub(crate) struct Section {
-    pub(crate) header: Header,
-    /// The payload.
-    pub(crate) pieces: Vec<Bytes>,
-}
-
-/// A section without its payload.
-pub(crate) enum Header {
-    Data(elements::Data),
-    Timers(elements::Timers),
 }
 
 /// Some elements or timers, or their end: never both in one message, since Python drops data that is marked last.
@@ -145,12 +133,16 @@ impl Inner {
 
     /// The next message, with parts of as many bundles as fit; empty when nothing waits.
     fn next_message(&mut self) -> Vec<Section> {
-        let mut message = Vec::new();
+        let mut message: Vec<Section> = Vec::new();
         let mut bytes = 0;
         while bytes < MESSAGE_BYTES_MIN
             && let Some(mut outgoing) = self.bundles.pop_front()
         {
-            if outgoing.starts_timers() && message.iter().any(Section::is_data) {
+            if outgoing.starts_timers()
+                && message
+                    .iter()
+                    .any(|section| section.timer_family().is_none())
+            {
                 // Python takes the timers of a message first; the elements were to come first.
                 self.bundles.push_front(outgoing);
                 break;
@@ -294,35 +286,6 @@ impl Part {
         };
         Section { header, pieces }
     }
-}
-
-impl Section {
-    fn is_data(&self) -> bool {
-        matches!(self.header, Header::Data(_))
-    }
-
-    pub(crate) fn payload_bytes(&self) -> usize {
-        self.pieces.iter().map(Bytes::len).sum()
-    }
-}
-
-/// The sections as a message of the generated type, their pieces joined.
-pub(crate) fn elements_of(sections: Vec<Section>) -> Elements {
-    let mut message = Elements::default();
-    for Section { header, pieces } in sections {
-        let payload = Bytes::from(pieces.concat());
-        match header {
-            Header::Data(header) => message.data.push(elements::Data {
-                data: payload,
-                ..header
-            }),
-            Header::Timers(header) => message.timers.push(elements::Timers {
-                timers: payload,
-                ..header
-            }),
-        }
-    }
-    message
 }
 
 /// Takes pieces from the front up to `bytes_max`, at least one.

@@ -24,12 +24,13 @@ pub struct FromHarness {
 }
 
 impl HarnessEvents for FromHarness {
-    fn data(&self, bundle: BundleId, transform: &str, data: Bytes, credit: Credit) {
+    fn data(&self, bundle: BundleId, transform: &str, data: Bytes, cut: bool, credit: Credit) {
         let event = match self.execution.sink_output(transform) {
             Some(output) => Event::Data {
                 bundle,
                 output,
                 bytes: data,
+                cut,
             },
             None => Event::Failed {
                 bundle,

@@ -54,7 +54,7 @@ impl Recorder {
 }
 
 impl HarnessEvents for Recorder {
-    fn data(&self, bundle: BundleId, transform: &str, data: Bytes, credit: Credit) {
+    fn data(&self, bundle: BundleId, transform: &str, data: Bytes, _: bool, credit: Credit) {
         self.put(Event::Data(bundle, transform.into(), data, credit));
     }
     fn timers(&self, bundle: BundleId, transform: &str, family: &str, data: Bytes, _: Credit) {
@@ -145,9 +145,14 @@ impl Rig {
         event.expect("no event in time").expect("events have ended")
     }
 
+    /// What has come already.
+    pub fn arrived(&mut self) -> Option<Event> {
+        self.events.try_recv().ok()
+    }
+
     /// Asserts that nothing has come; what was sent before must have been seen to arrive by other means.
     pub fn assert_quiet(&mut self) {
-        if let Ok(event) = self.events.try_recv() {
+        if let Some(event) = self.arrived() {
             panic!("unexpected {event:?}");
         }
     }

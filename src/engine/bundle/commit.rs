@@ -19,7 +19,8 @@ impl Lane {
         &mut self,
         bundle: BundleId,
         output: usize,
-        bytes: &Bytes,
+        bytes: Bytes,
+        cut: bool,
     ) {
         // A bundle that was given up may still send.
         let Some(running) = self.bundles.get_mut(&bundle) else {
@@ -27,14 +28,14 @@ impl Lane {
         };
         running.moved = true;
         if let Some(left) = &mut running.truncation {
-            left.push(bytes.clone());
+            left.push(bytes, cut);
             return;
         }
         let Some(staged) = running.staged.get_mut(output) else {
             running.broken = Some(format!("the harness sent data for output {output}"));
             return;
         };
-        if let Err(error) = staged.add(&self.graph, bytes) {
+        if let Err(error) = staged.add(&self.graph, bytes, cut) {
             running.broken = Some(format!("output {output} cannot be read: {error}"));
         }
     }
@@ -51,12 +52,13 @@ impl Lane {
         let Some(running) = self.bundles.get(&bundle) else {
             return;
         };
-        if let Some(broken) = running.broken.clone().or_else(|| self.unanswered(running)) {
+        let broken = running.broken.clone().or_else(|| running.cut_output());
+        if let Some(broken) = broken.or_else(|| self.unanswered(running)) {
             self.fail_bundle(now, bundle, broken);
             return;
         }
         let given_back = match &running.truncation {
-            Some(left) => self.truncated(now, running, left),
+            Some(left) => self.truncated(now, running, &left.pieces),
             None => self.delayed(now, running, residuals),
         };
         let residuals = match given_back {

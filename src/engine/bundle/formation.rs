@@ -2,7 +2,7 @@
 
 use crate::engine::Lane;
 use crate::engine::action::{Action, StartBundle};
-use crate::engine::bundle::{InFlight, KeyedBundle};
+use crate::engine::bundle::{InFlight, KeyedBundle, Truncation};
 use crate::engine::queue::Item;
 use crate::engine::routing::Staged;
 use crate::engine::tables::Tables;
@@ -136,7 +136,7 @@ impl Lane {
             keyed,
             staged,
             truncated,
-            truncation: truncates.then(Vec::new),
+            truncation: truncates.then(Truncation::default),
             hold,
             started: self.processing_time.wall(),
             moved: false,

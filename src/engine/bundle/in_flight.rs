@@ -23,7 +23,7 @@ pub struct InFlight {
     /// Its restrictions were truncated before.
     pub truncated: bool,
     /// The bundle truncates its restrictions instead of processing them; what is left of them so far.
-    pub truncation: Option<Vec<Bytes>>,
+    pub truncation: Option<Truncation>,
     /// The stage's output may not pass this while the bundle runs.
     pub hold: Timestamp,
     pub started: Timestamp,
@@ -41,6 +41,35 @@ pub struct InFlight {
     pub first_residual: Option<u64>,
     /// Output could not be read; the bundle fails when it ends.
     pub broken: Option<String>,
+}
+
+/// What a truncation gives back: encoded restrictions.
+#[derive(Debug, Default)]
+pub struct Truncation {
+    /// Each holds whole elements, but for the last while `cut`.
+    pub pieces: Vec<Bytes>,
+    cut: bool,
+}
+
+impl Truncation {
+    /// Takes output; with `cut` the last element may go on in the next call.
+    pub fn push(&mut self, bytes: Bytes, cut: bool) {
+        match self.pieces.last_mut() {
+            Some(last) if self.cut => *last = [&last[..], &bytes].concat().into(),
+            _ => self.pieces.push(bytes),
+        }
+        self.cut = cut;
+    }
+}
+
+impl InFlight {
+    /// What to say of output that ended inside an element.
+    pub fn cut_output(&self) -> Option<String> {
+        let output = self.staged.iter().position(Staged::is_cut)?;
+        Some(format!(
+            "output {output} cannot be read: it ends inside an element"
+        ))
+    }
 }
 
 /// The keyed side of a running bundle.

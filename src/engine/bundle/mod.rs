@@ -8,4 +8,4 @@ mod retry;
 mod split;
 
 pub use formation::Work;
-pub use in_flight::{InFlight, KeyedBundle};
+pub use in_flight::{InFlight, KeyedBundle, Truncation};

@@ -33,6 +33,7 @@ impl Rig {
             bundle,
             output,
             bytes,
+            cut: false,
         };
         self.tell(bundle, event);
     }

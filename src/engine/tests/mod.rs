@@ -1,5 +1,6 @@
 //! A lane (or several) under simulated time, with a harness that does what a test says.
 
+mod cut;
 mod dormancy;
 mod drain;
 mod read;
@@ -183,6 +184,7 @@ impl Rig {
                     bundle,
                     output,
                     bytes,
+                    cut: false,
                 },
             );
         }
@@ -613,6 +615,7 @@ fn a_failed_bundle_leaves_nothing_and_is_tried_again() {
             bundle,
             output: 0,
             bytes: encode(&[(5, "lost:1")]),
+            cut: false,
         },
     );
     rig.fail("boom");
@@ -668,6 +671,7 @@ fn bytes_that_are_no_elements_fail_the_bundle() {
             bundle,
             output: 0,
             bytes: Bytes::from_static(b"junk"),
+            cut: false,
         },
     );
     rig.finish(&[]);

@@ -64,6 +64,7 @@ fn goes_on_at(trigger: Trigger) -> i64 {
             bundle,
             output: 0,
             bytes: in_first_window(&[(1, "m")]),
+            cut: false,
         },
     );
     rig.finish(&[]);
