@@ -7,6 +7,7 @@ import time
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms import environments
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 
 PATIENCE_SECONDS = 100
@@ -52,6 +53,13 @@ class DieAlways(beam.DoFn):
 def options(flags, *more):
     """Pipeline options for the run's endpoint."""
     return PipelineOptions([*flags, "--runner=PortableRunner", *more])
+
+
+def serialized(pipeline):
+    """The pipeline as a proto, for a server that is not to run it: its worker pool is not there."""
+    nowhere = environments.ExternalEnvironment(
+        "localhost:1", capabilities=environments.python_sdk_capabilities())
+    return pipeline.to_runner_api(default_environment=nowhere)
 
 
 def submit(flags, build, *more):

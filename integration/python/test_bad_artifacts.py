@@ -40,7 +40,7 @@ def pipeline_with(artifacts):
     """A pipeline whose every environment depends on the artifacts."""
     pipeline = beam.Pipeline(options=pipelines.options([]))
     pipeline | beam.Create([1]) | beam.Map(lambda value: value)  # pylint: disable=W0106
-    proto = pipeline.to_runner_api()
+    proto = pipelines.serialized(pipeline)
     for environment in proto.components.environments.values():
         del environment.dependencies[:]
         environment.dependencies.extend(artifacts)

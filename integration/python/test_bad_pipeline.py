@@ -6,7 +6,6 @@ import pytest
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
-import jobs
 import pipelines
 
 # Codes that say "your request is wrong" or "not supported", as opposed to "the server is broken".
@@ -24,7 +23,7 @@ def proto():
         | "First" >> beam.Map(lambda pair: pair)
         | "Group" >> beam.GroupByKey()
         | "Last" >> beam.Map(lambda group: group[0]))
-    return pipeline.to_runner_api()
+    return pipelines.serialized(pipeline)
 
 
 def refusal(job_service, pipeline):
@@ -35,17 +34,6 @@ def refusal(job_service, pipeline):
     assert caught.value.code() in REFUSALS, caught.value
     job_service.job_ids()
     return caught.value.details()
-
-
-def refusal_or_failure(job_service, pipeline):
-    """As `refusal`, for what the server may find only when it starts workers."""
-    try:
-        job_id = job_service.run(job_service.prepare(pipeline).preparation_id)
-    except grpc.RpcError as error:
-        assert error.code() in REFUSALS, error
-        return error.details()
-    job_service.wait_for(job_id, {jobs.State.FAILED}, 20)
-    return "\n".join(job_service.errors(job_id))
 
 
 def says_cycle(text):
@@ -199,7 +187,7 @@ def test_unknown_environment(job_service, proto):
     """A kind of environment that the runner cannot start."""
     for environment in proto.components.environments.values():
         environment.urn = "beam:env:space_station:v1"
-    assert "beam:env:space_station:v1" in refusal_or_failure(job_service, proto)
+    assert "beam:env:space_station:v1" in refusal(job_service, proto)
 
 
 def test_process_environment_that_is_not_allowed(job_service, proto, request):
@@ -210,7 +198,57 @@ def test_process_environment_that_is_not_allowed(job_service, proto, request):
     for environment in proto.components.environments.values():
         environment.urn = common_urns.environments.PROCESS.urn
         environment.payload = payload.SerializeToString()
-    assert "--allow-environment" in refusal_or_failure(job_service, proto)
+    assert "--allow-environment" in refusal(job_service, proto)
+
+
+def any_of(*environments):
+    """An environment that is one of these."""
+    payload = beam_runner_api_pb2.AnyOfEnvironmentPayload(environments=environments)
+    return beam_runner_api_pb2.Environment(
+        urn=common_urns.environments.ANYOF.urn, payload=payload.SerializeToString())
+
+
+def set_environments(pipeline, environment):
+    """Has all of the pipeline run in this environment."""
+    for known in pipeline.components.environments.values():
+        known.CopyFrom(environment)
+
+
+def test_container(job_service, proto):
+    """Containers are not started yet; the image and other ways are named."""
+    payload = beam_runner_api_pb2.DockerPayload(container_image="beam:latest")
+    set_environments(proto, beam_runner_api_pb2.Environment(
+        urn=common_urns.environments.DOCKER.urn, payload=payload.SerializeToString()))
+    text = refusal(job_service, proto)
+    assert "beam:latest" in text
+    assert "LOOPBACK" in text
+
+
+def test_environment_left_to_the_runner(job_service, proto):
+    """There is no default environment."""
+    set_environments(proto, beam_runner_api_pb2.Environment(
+        urn=common_urns.environments.DEFAULT.urn))
+    assert "--environment_type" in refusal(job_service, proto)
+
+
+def test_no_alternative_that_can_be_started(job_service, proto):
+    """Each alternative is named with why it cannot be started."""
+    station = beam_runner_api_pb2.Environment(urn="beam:env:space_station:v1")
+    default = beam_runner_api_pb2.Environment(urn=common_urns.environments.DEFAULT.urn)
+    set_environments(proto, any_of(station, default))
+    text = refusal(job_service, proto)
+    assert "beam:env:space_station:v1" in text
+    assert "no default" in text
+
+
+def test_an_alternative_that_can_be_started(job_service, proto):
+    """The first alternative that the server can start is taken, with its artifacts and coders."""
+    station = beam_runner_api_pb2.Environment(urn="beam:env:space_station:v1")
+    (works,) = {env.SerializeToString(): env for env in proto.components.environments.values()}.values()
+    chosen = beam_runner_api_pb2.Environment()
+    chosen.CopyFrom(works)
+    set_environments(proto, any_of(station, chosen))
+    assert job_service.prepare(proto).preparation_id
 
 
 def test_garbage_payload(job_service, proto):

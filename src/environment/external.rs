@@ -38,12 +38,7 @@ pub(crate) struct WorkerPool {
 impl WorkerPool {
     /// Asks the pool for a harness, again and again while it cannot be reached.
     pub(crate) async fn start(payload: ExternalPayload, spec: StartSpec) -> Result<Self, Error> {
-        let url = payload.endpoint.map(|endpoint| endpoint.url);
-        let url = url.filter(|url| !url.is_empty()).ok_or_else(|| {
-            Error::Invalid(
-                "the EXTERNAL environment names no worker pool; set --environment_config".into(),
-            )
-        })?;
+        let url = payload.endpoint.unwrap_or_default().url;
         let address = address(&url);
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
             .map_err(|error| {

@@ -11,13 +11,14 @@ use crate::job::harnesses::{Harnesses, Hosting};
 use crate::job::lane_thread::LaneThread;
 use crate::job::messages::Importance;
 use crate::job::options::Settings;
+use crate::job::planning;
 use crate::job::record::JobRecord;
 use crate::job::room;
 use crate::job::runner::{BoxFuture, PrepareError, Runner};
 use crate::job::sources::{PubsubHosting, Sources};
 use crate::model::stage::{StageGraph, StageKind};
 use crate::model::{EnvironmentId, JobState, LaneId};
-use crate::plan::{self, Plan};
+use crate::plan::Plan;
 use crate::proto::pipeline::Pipeline;
 
 /// How long the last metrics of a job may take.
@@ -43,25 +44,17 @@ impl Driver {
         }
     }
 
-    fn plan(&self, pipeline: &Pipeline, settings: &Settings) -> Result<Plan, plan::Error> {
-        let plan_settings = plan::Settings {
-            endpoint: self.hosting.address.clone(),
-            experiments: settings.experiments.clone(),
-            options: settings.values().clone(),
-        };
-        plan::build(pipeline, &plan_settings)
+    fn plan(&self, pipeline: &Pipeline, settings: &Settings) -> Result<Plan, PrepareError> {
+        let Hosting {
+            address, policy, ..
+        } = &self.hosting;
+        planning::plan(pipeline, settings, address, policy)
     }
 }
 
 impl Runner for Driver {
     fn check(&self, pipeline: &Pipeline, settings: &Settings) -> Result<(), PrepareError> {
-        match self.plan(pipeline, settings) {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind == plan::ErrorKind::Unsupported => {
-                Err(PrepareError::Unsupported(error.to_string()))
-            }
-            Err(error) => Err(PrepareError::Invalid(error.to_string())),
-        }
+        self.plan(pipeline, settings).map(drop)
     }
 
     fn run(&self, job: Arc<JobRecord>) -> BoxFuture {

@@ -9,6 +9,7 @@ pub mod messages;
 pub mod metrics;
 pub mod options;
 mod perform;
+mod planning;
 pub mod record;
 pub mod registry;
 mod room;

@@ -34,4 +34,7 @@ pub enum PrepareError {
     /// The pipeline needs something that Tidemill does not do (yet).
     #[error("{0}")]
     Unsupported(String),
+    /// The operator of the server does not allow it.
+    #[error("{0}")]
+    Forbidden(String),
 }

@@ -60,7 +60,9 @@ impl From<Error> for Status {
             Error::Registry(RegistryError::UnknownPreparation(_))
             | Error::UnknownJob(_)
             | Error::IsPreparation(_) => Status::not_found(text),
-            Error::NotStaged(_) => Status::failed_precondition(text),
+            Error::NotStaged(_) | Error::Refused(PrepareError::Forbidden(_)) => {
+                Status::failed_precondition(text)
+            }
             Error::ShuttingDown => Status::unavailable(text),
             Error::CheckPanicked(_) => Status::internal(text),
         }
