@@ -1,6 +1,7 @@
 //! A bundle that a harness is running: which of its outputs have ended.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -34,6 +35,8 @@ struct Completion {
     /// By [`Shape::sink_end`] and [`Shape::timer_end`].
     open: Vec<bool>,
     response: Option<Response>,
+    /// When the response came, while ends of output are missing.
+    responded: Option<Instant>,
     state_requests: usize,
 }
 
@@ -47,6 +50,7 @@ impl RunningBundle {
                 ended: false,
                 open,
                 response: None,
+                responded: None,
                 state_requests: 0,
             }),
         }
@@ -91,10 +95,30 @@ impl RunningBundle {
     }
 
     /// Notes the response.
-    pub(crate) fn responded(&self, response: Response) -> Step {
+    pub(crate) fn responded(&self, now: Instant, response: Response) -> Step {
         let mut completion = self.progress.lock();
         completion.response = Some(response);
+        completion.responded = Some(now);
         completion.step()
+    }
+
+    /// The output whose end is missing, when the harness has responded and has sent no data since, for
+    /// longer than `patience`. `received` is when it last sent any.
+    pub(crate) fn missing_end(
+        &self,
+        now: Instant,
+        received: Option<Instant>,
+        patience: Duration,
+    ) -> Option<String> {
+        let completion = self.progress.lock();
+        let quiet_since = completion.responded.max(received);
+        let is_waiting = completion.responded.is_some() && !completion.ended;
+        let quiet = now.saturating_duration_since(quiet_since?);
+        if !is_waiting || quiet < patience {
+            return None;
+        }
+        let missing = completion.open.iter().position(|open| *open)?;
+        Some(self.shape.end_name(missing))
     }
 
     /// Ends the bundle before its time; `false` when it had ended. The number is of unanswered state requests.

@@ -14,6 +14,7 @@ use crate::fnapi::events::{HarnessEvents, Progress};
 use crate::fnapi::instruction::Instruction;
 use crate::fnapi::metrics::{Purpose, RawMetrics, Readable, ShortIds};
 use crate::fnapi::outbox::Outbox;
+use crate::fnapi::overdue::Reception;
 use crate::fnapi::registry::Registry;
 use crate::fnapi::server::{HarnessSpec, Settings};
 use crate::fnapi::shape::Shape;
@@ -27,6 +28,7 @@ use crate::proto::fn_execution::{
 };
 use crate::proto::pipeline::MonitoringInfo;
 use crate::proto::urn::protocols;
+use crate::telemetry::clock;
 
 /// How long a harness that was asked to stop may keep its streams open.
 const TEARDOWN_PATIENCE: Duration = Duration::from_secs(10);
@@ -58,6 +60,8 @@ pub(crate) struct Connection {
     pub(crate) received: Arc<Semaphore>,
     /// Room for unanswered state requests.
     pub(crate) state_room: Arc<Semaphore>,
+    /// When data came last.
+    pub(crate) reception: Mutex<Reception>,
     pub(crate) replies: Mutex<Option<ReplySender>>,
     pub(crate) status_calls: Mutex<StatusCalls>,
     pub(crate) streams: Streams,
@@ -100,6 +104,7 @@ impl Connection {
             outbox: Arc::default(),
             received: Arc::new(Semaphore::new(settings.received_bytes_max)),
             state_room: Arc::new(Semaphore::new(settings.state_requests_max)),
+            reception: Mutex::default(),
             replies: Mutex::default(),
             status_calls: Mutex::default(),
             streams: Streams::default(),
@@ -205,6 +210,11 @@ impl Connection {
 
     pub(crate) fn bundle(&self, bundle: BundleId) -> Option<Arc<RunningBundle>> {
         self.bundles.lock().running.get(&bundle).cloned()
+    }
+
+    /// The bundles that run.
+    pub(crate) fn bundles(&self) -> Vec<Arc<RunningBundle>> {
+        self.bundles.lock().running.values().cloned().collect()
     }
 
     pub(crate) fn has_bundles(&self) -> bool {
@@ -382,7 +392,7 @@ impl Connection {
         };
         match response {
             Ok(response) => {
-                let step = running.responded(response);
+                let step = running.responded(clock::instant(), response);
                 self.advance(bundle, step);
             }
             Err(error) => self.fail(&running, error),

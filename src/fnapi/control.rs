@@ -11,6 +11,7 @@ use crate::fnapi::connection::{Connection, how_it_ended};
 use crate::fnapi::data;
 use crate::fnapi::instruction::{Instruction, Question};
 use crate::fnapi::metrics::{Purpose, RawMetrics};
+use crate::fnapi::overdue;
 use crate::fnapi::registry::Registry;
 use crate::fnapi::wire;
 use crate::model::BundleId;
@@ -39,6 +40,7 @@ impl BeamFnControl for ControlService {
         let instructions = connection
             .connect()
             .ok_or_else(|| Status::already_exists("this worker_id has a control stream already"))?;
+        tokio::spawn(overdue::watch(Arc::downgrade(&connection)));
         tokio::spawn(read(connection, request.into_inner()));
         Ok(Response::new(Box::pin(UnboundedReceiverStream::new(
             instructions,
@@ -82,7 +84,10 @@ async fn read(connection: Arc<Connection>, mut responses: Streaming<InstructionR
     connection.lose(reason);
 }
 
-fn handle(connection: &Arc<Connection>, response: InstructionResponse) -> Result<(), Status> {
+pub(super) fn handle(
+    connection: &Arc<Connection>,
+    response: InstructionResponse,
+) -> Result<(), Status> {
     let id = &response.instruction_id;
     let instruction = Instruction::parse(id)
         .ok_or_else(|| Status::invalid_argument(format!("no instruction has the id {id:?}")))?;

@@ -22,6 +22,7 @@ use crate::fnapi::section::{Section, sections_of};
 use crate::model::BundleId;
 use crate::proto::fn_execution::Elements;
 use crate::proto::fn_execution::beam_fn_data_server;
+use crate::telemetry::clock;
 
 /// `BeamFnData`. Not the generated service, which copies every message once when it comes and once when it goes.
 #[derive(Clone)]
@@ -158,13 +159,15 @@ async fn credit(connection: &Connection, bytes: usize) -> Credit {
     let bytes = bytes.min(connection.settings.received_bytes_max);
     let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
     if permits == 0 {
+        connection.reception.lock().receive(clock::instant());
         return Credit::default();
     }
     let received = Arc::clone(&connection.received);
+    connection.reception.lock().wait();
     // Fails only when the semaphore is closed, which nobody does.
-    Credit {
-        _permit: received.acquire_many_owned(permits).await.ok(),
-    }
+    let permit = received.acquire_many_owned(permits).await.ok();
+    connection.reception.lock().receive(clock::instant());
+    Credit { _permit: permit }
 }
 
 fn deliver(

@@ -8,6 +8,7 @@ mod bundle;
 mod connection;
 mod control;
 mod data;
+mod detached;
 mod error;
 mod events;
 mod framing;
@@ -16,6 +17,7 @@ mod instruction;
 mod logging;
 mod metrics;
 mod outbox;
+mod overdue;
 mod provision;
 mod registry;
 mod section;
@@ -26,6 +28,7 @@ mod streams;
 mod wire;
 mod worker_status;
 
+pub use detached::DetachedHarness;
 pub use error::Error;
 pub use events::{
     BundleResult, Credit, HarnessEvents, LogEntry, Progress, ReportedMetric, Severity,

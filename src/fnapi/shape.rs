@@ -48,6 +48,19 @@ impl Shape {
         self.sinks.len() + self.timer_families.len()
     }
 
+    /// What ends with the end of this index, for people.
+    pub(crate) fn end_name(&self, end: usize) -> String {
+        let family = end.checked_sub(self.sinks.len());
+        match (
+            self.sinks.get(end),
+            family.and_then(|end| self.timer_families.get(end)),
+        ) {
+            (Some(sink), _) => format!("output {sink:?}"),
+            (None, Some((transform, family))) => format!("timers {family:?} of {transform:?}"),
+            (None, None) => "an output".to_owned(),
+        }
+    }
+
     /// The index of a sink's end.
     pub(crate) fn sink_end(&self, transform: &str) -> Option<usize> {
         self.sinks.iter().position(|sink| sink == transform)

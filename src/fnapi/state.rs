@@ -112,7 +112,7 @@ async fn read(connection: Arc<Connection>, mut requests: Streaming<StateRequest>
     }
 }
 
-fn handle(connection: &Connection, request: StateRequest) -> Result<(), Status> {
+pub(super) fn handle(connection: &Connection, request: StateRequest) -> Result<(), Status> {
     let id = request.id.clone();
     let instruction = &request.instruction_id;
     let bundle = Instruction::parse_bundle(instruction)

@@ -152,6 +152,7 @@ async fn execute(
     job.set_state(JobState::Running);
     let mut cancel = job.cancel_requested();
     let ended = tokio::select! {
+        never = execution.report_stalls() => match never {},
         ended = drive(&execution, &harnesses, &sources, &mut outcome) => ended,
         reason = harnesses.replace_lost(lost) => Ended::Failed(reason),
         () = told(&mut cancel) => {

@@ -1,7 +1,9 @@
 //! What all threads of one running job share.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam_channel::Sender;
 use parking_lot::{Mutex, RwLock};
@@ -10,13 +12,16 @@ use tokio::sync::{Notify, mpsc};
 use crate::engine::watermark::Aggregator;
 use crate::engine::{Event, Lane};
 use crate::fnapi::{Credit, Harness, ReportedMetric};
+use crate::job::messages::Importance;
 use crate::job::record::JobRecord;
 use crate::job::slots::{Grant, Slots};
+use crate::job::stalls::Stalls;
 use crate::model::stage::{StageGraph, StageKind};
 use crate::model::{BundleId, EnvironmentId, LaneId, StageId, Timestamp, WorkerId};
 use crate::plan::Plan;
 use crate::proto::fn_execution::ProcessBundleDescriptor;
 use crate::source::pubsub::{Publisher, ReaderHandle};
+use crate::telemetry::clock;
 
 /// An event on its way to a lane, with the room that its bytes take until the lane has read it.
 #[derive(Debug)]
@@ -49,6 +54,7 @@ pub struct Execution {
     /// have on its way is bounded by its credit, and what lanes exchange by the bundles in flight.
     pub lanes: Vec<Sender<LaneInput>>,
     pub slots: Slots,
+    pub stalls: Mutex<Stalls>,
     /// Bundles that each environment can run at a time to some use.
     pub parallelism: Vec<u32>,
     pub harnesses: RwLock<BTreeMap<WorkerId, (EnvironmentId, Harness)>>,
@@ -100,6 +106,7 @@ impl Execution {
             graph,
             lanes: parts.lanes,
             slots: Slots::default(),
+            stalls: Mutex::default(),
             parallelism: parts.parallelism,
             harnesses: RwLock::default(),
             readers: parts.readers,
@@ -177,6 +184,7 @@ impl Execution {
     pub fn lose(&self, worker: WorkerId, reason: &str) -> Option<EnvironmentId> {
         let (environment, _) = self.harnesses.write().remove(&worker)?;
         self.slots.remove(environment, worker);
+        self.stalls.lock().lose(worker);
         self.asked.lock().remove(&worker);
         self.metrics_came.notify_one();
         self.broadcast(|| Event::WorkerLost {
@@ -237,6 +245,18 @@ impl Execution {
         !self.asked.lock().is_empty() || self.unsettled.lock().values().any(committed)
     }
 
+    /// Tells people of bundles that show no progress, for as long as the job runs.
+    pub async fn report_stalls(&self) -> Infallible {
+        loop {
+            tokio::time::sleep(LOOK_FOR_STALLS_EVERY).await;
+            let due = self.stalls.lock().due(clock::instant());
+            for stall in due {
+                let text = stall.text(self.stage_name(stall.stage));
+                self.record.message(Importance::Warning, text);
+            }
+        }
+    }
+
     /// A failure of a stage, told to people: SDKs name the step themselves, for others the stage is named.
     pub fn failure_text(&self, stage: StageId, failure: &str) -> String {
         if failure.contains(PYTHON_NAMES_STEP) {
@@ -284,6 +304,9 @@ fn sinks(graph: &StageGraph) -> BTreeMap<String, usize> {
     }
     sinks
 }
+
+/// Stalls are told of in minutes.
+const LOOK_FOR_STALLS_EVERY: Duration = Duration::from_secs(10);
 
 /// How the Python SDK names the step in which user code raised.
 const PYTHON_NAMES_STEP: &str = "[while running '";

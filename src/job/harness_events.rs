@@ -14,6 +14,7 @@ use crate::job::harnesses::Lost;
 use crate::job::messages::Importance;
 use crate::model::{BundleId, SplitOutcome, StateKey, StateRequest, WorkerId};
 use crate::proto::urn::monitoring_info_specs;
+use crate::telemetry::clock;
 
 /// Hears one harness of one job.
 pub struct FromHarness {
@@ -23,8 +24,16 @@ pub struct FromHarness {
     pub lost: tokio::sync::mpsc::UnboundedSender<Lost>,
 }
 
+impl FromHarness {
+    fn progressed(&self, bundle: BundleId) {
+        let now = clock::instant();
+        self.execution.stalls.lock().progressed(now, bundle);
+    }
+}
+
 impl HarnessEvents for FromHarness {
     fn data(&self, bundle: BundleId, transform: &str, data: Bytes, cut: bool, credit: Credit) {
+        self.progressed(bundle);
         let event = match self.execution.sink_output(transform) {
             Some(output) => Event::Data {
                 bundle,
@@ -41,6 +50,7 @@ impl HarnessEvents for FromHarness {
     }
 
     fn timers(&self, bundle: BundleId, transform: &str, family: &str, data: Bytes, credit: Credit) {
+        self.progressed(bundle);
         let event = Event::Timers {
             bundle,
             transform: transform.to_owned(),
@@ -51,6 +61,7 @@ impl HarnessEvents for FromHarness {
     }
 
     fn finished(&self, bundle: BundleId, result: Result<BundleResult, String>) {
+        self.execution.stalls.lock().end(bundle);
         let event = match result {
             Ok(BundleResult {
                 residuals,
@@ -78,6 +89,10 @@ impl HarnessEvents for FromHarness {
 
     fn progress(&self, bundle: BundleId, result: Result<Progress, String>) {
         if let Ok(progress) = result {
+            let now = clock::instant();
+            let mut stalls = self.execution.stalls.lock();
+            stalls.answered(now, bundle, &progress.metrics);
+            drop(stalls);
             let event = Event::Progress {
                 bundle,
                 taken: read_index(&progress.metrics),
@@ -98,6 +113,7 @@ impl HarnessEvents for FromHarness {
     }
 
     fn state(&self, bundle: BundleId, request: StateRequest) {
+        self.progressed(bundle);
         let worker = self.worker;
         let global = is_global(&request.key);
         let event = Event::State {

@@ -266,7 +266,9 @@ impl LaneThread {
             _ => (&executable.descriptor, &executable.source),
         };
         let pieces: Vec<Bytes> = input.into_iter().map(|chunk| chunk.bytes).collect();
-        harness.start_bundle(fnapi::StartBundle {
+        let stalls = &self.execution.stalls;
+        stalls.lock().begin(clock::instant(), bundle, stage, worker);
+        let started = harness.start_bundle(fnapi::StartBundle {
             bundle,
             descriptor: descriptor.clone(),
             cache_tokens: Vec::new(),
@@ -280,6 +282,9 @@ impl LaneThread {
                 })
                 .collect(),
         });
+        if !started {
+            stalls.lock().end(bundle);
+        }
         None
     }
 }

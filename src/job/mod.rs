@@ -17,6 +17,7 @@ pub mod runner;
 mod script;
 mod slots;
 mod sources;
+mod stalls;
 mod temporary;
 
 pub use driver::Driver;

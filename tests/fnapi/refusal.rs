@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill::fnapi::{Error, Settings};
+use tidemill::fnapi::{DetachedHarness, Error, Settings};
 use tidemill::model::BundleId;
 use tidemill::proto::fn_execution::instruction_response::Response as Answer;
 use tidemill::proto::fn_execution::provision_service_client::ProvisionServiceClient;
-use tidemill::proto::fn_execution::{self as proto, ProcessBundleResponse};
+use tidemill::proto::fn_execution::{self as proto, Elements, ProcessBundleResponse};
+use tidemill::telemetry::clock;
 use tonic::{Code, Request};
 
 use crate::rig::{
-    DEADLINE, Event, ID, Rig, bundle, channel, open_control, open_data, open_state, with_id,
+    DEADLINE, Event, ID, Rig, bundle, channel, open_control, open_data, open_state, recorded,
+    with_id,
 };
 
 #[tokio::test]
@@ -122,6 +124,46 @@ async fn answers_that_make_no_sense_fail_the_bundle() {
         panic!("not failed");
     };
     assert!(error.contains("no such sink"), "{error}");
+}
+
+#[test]
+fn a_bundle_whose_output_never_ends_fails() {
+    let (spec, mut events) = recorded();
+    let harness = DetachedHarness::new(spec);
+    let answer = |bundle: u64, response| proto::InstructionResponse {
+        instruction_id: format!("b{bundle}"),
+        response: Some(Answer::ProcessBundle(response)),
+        ..proto::InstructionResponse::default()
+    };
+    let end = |transform: &str| proto::elements::Data {
+        instruction_id: "b1".into(),
+        transform_id: transform.into(),
+        is_last: true,
+        ..proto::elements::Data::default()
+    };
+    let elements = Elements {
+        data: vec![end("sink1"), end("sink2")],
+        ..Elements::default()
+    };
+    let response = ProcessBundleResponse {
+        elements: Some(elements),
+        ..ProcessBundleResponse::default()
+    };
+    assert!(harness.begin(BundleId(1), "d"));
+    assert!(harness.begin(BundleId(2), "d"));
+    harness.respond(answer(1, response)).expect("an answer");
+    let now = clock::instant();
+    harness.look(now + Duration::from_secs(30));
+    assert!(events.try_recv().is_err(), "there is time yet");
+    harness.look(now + Duration::from_secs(61));
+    let Ok(Event::Finished(BundleId(1), Err(error))) = events.try_recv() else {
+        panic!("not failed");
+    };
+    assert!(error.contains("timers \"family\" of \"pardo\""), "{error}");
+    assert!(
+        events.try_recv().is_err(),
+        "the other one may take its time"
+    );
 }
 
 #[tokio::test]

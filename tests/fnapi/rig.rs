@@ -106,15 +106,7 @@ impl Rig {
         let address = listener.local_addr().unwrap();
         let server = tidemill::fnapi::server_builder().add_routes(api.routes());
         tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
-        let (sender, events) = mpsc::unbounded_channel();
-        let mut harness = HarnessSpec {
-            id: ID.into(),
-            environment_name: "fake".into(),
-            capabilities: Vec::new(),
-            provision: Default::default(),
-            descriptors: Arc::new(BTreeMap::from([("d".into(), descriptor())])),
-            events: Arc::new(Recorder(sender)),
-        };
+        let (mut harness, events) = recorded();
         spec(&mut harness, address);
         let expected = api.expect(harness);
         let rig = Self {
@@ -156,6 +148,20 @@ impl Rig {
             panic!("unexpected {event:?}");
         }
     }
+}
+
+/// A harness, and what it causes.
+pub fn recorded() -> (HarnessSpec, mpsc::UnboundedReceiver<Event>) {
+    let (sender, events) = mpsc::unbounded_channel();
+    let harness = HarnessSpec {
+        id: ID.into(),
+        environment_name: "fake".into(),
+        capabilities: Vec::new(),
+        provision: Default::default(),
+        descriptors: Arc::new(BTreeMap::from([("d".into(), descriptor())])),
+        events: Arc::new(Recorder(sender)),
+    };
+    (harness, events)
 }
 
 /// A source, a stateful ParDo with a timer family, and two sinks.
