@@ -8,7 +8,7 @@ import pathlib
 import statistics
 import subprocess
 
-from . import bench_rows, cache, children, servers
+from . import bench_rows, cache, children, java_tests, programs, servers
 
 RUN_SECONDS_MAX = 300
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -103,10 +103,10 @@ def _client(row, server, warm_up=False):
     elif row.client == "java":
         # The harness runs in the client's process: its class path need not be staged.
         name = "job_overhead" if warm_up else row.name.removeprefix("java_")
-        command = ["java", "-Xmx2g", "-cp", cache.java_load(), "dev.tidemill.Load",
+        command = ["java", "-Xmx2g", "-cp", programs.java_class_path(), "dev.tidemill.Load",
                    f"--row={name}", "--runner=PortableRunner", "--experiments=beam_fn_api",
                    "--defaultEnvironmentType=LOOPBACK", f"--jobEndpoint={server.endpoint}",
-                   f"--filesToStage={cache.JAVA_MODULE / 'pom.xml'}"]
+                   f"--filesToStage={java_tests.MODULE / 'pom.xml'}"]
     else:
         name = "tiny" if warm_up else row.name
         command = [cache.python(), cache.INTEGRATION / "python" / "bench_rows.py",

@@ -13,7 +13,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 INTEGRATION = ROOT / "integration"
 REQUIREMENTS = INTEGRATION / "python" / "requirements.txt"
 GO_MODULE = INTEGRATION / "go"
-JAVA_MODULE = INTEGRATION / "java"
 PRISM = "github.com/apache/beam/sdks/v2/go/cmd/prism@v2.77.0"
 
 
@@ -86,15 +85,6 @@ def go_load():
     with lock("go-load"):
         run([go(), "build", "-o", str(binary), "./load"], cwd=GO_MODULE)
     return binary
-
-
-def java_load():
-    """The class path of the load program of the benchmarks, built from integration/java."""
-    libraries = folder() / "java-load.classpath"
-    with lock("java-load"):
-        run(["mvn", "--batch-mode", "--quiet", "compile", "dependency:build-classpath",
-             f"-Dmdep.outputFile={libraries}", "-Dmdep.includeScope=runtime"], cwd=JAVA_MODULE)
-        return f"{JAVA_MODULE / 'target' / 'classes'}:{libraries.read_text().strip()}"
 
 
 def tidemill(profile):

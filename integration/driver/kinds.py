@@ -75,7 +75,8 @@ def _run_pytest(suite, settings, result, arguments):
             command.append(f"--server-pid={endpoint.pid}")
         # Some of Beam's tests fork the process that holds the harness; gRPC's own care about forks makes some of
         # the children crash, whatever the runner.
-        environment = {**os.environ, "PYTHONPATH": str(PYTHON_TESTS), "GRPC_ENABLE_FORK_SUPPORT": "0"}
+        paths = os.pathsep.join((str(PYTHON_TESTS), str(cache.INTEGRATION)))
+        environment = {**os.environ, "PYTHONPATH": paths, "GRPC_ENABLE_FORK_SUPPORT": "0"}
         if settings.runner == "tidemill":
             environment["TIDEMILL_BIN"] = str(cache.tidemill(settings.profile))
         _logged(suite, settings, command, cwd=PYTHON_TESTS, env=environment)
@@ -87,19 +88,34 @@ def _go(suite, settings, result):
         go_tests.run(suite, settings, result, endpoint.address)
 
 
-def _go_xlang(suite, settings, result):
+def _go_to_python(suite, settings, result):
+    _go_xlang(suite, settings, result, expansion.python_service)
+
+
+def _go_to_java(suite, settings, result):
+    if not _skipped_without_java(suite, result):
+        _go_xlang(suite, settings, result, expansion.java_service)
+
+
+def _go_xlang(suite, settings, result, service):
     """Only the tests with pipelines: the package's others check how Go finds and downloads a jar."""
     log = settings.logs / f"{suite.name}.expansion.log"
-    with _Endpoint(suite, settings, result) as endpoint, expansion.python_service(log) as address:
+    with _Endpoint(suite, settings, result) as endpoint, service(log) as address:
         flags = [f"--expansion_addr=test:{address}"]
         go_tests.run(suite, settings, result, endpoint.address, flags, pattern="^TestXLang_")
 
 
-def _java(suite, settings, result):
+def _skipped_without_java(suite, result):
+    """Counts the suite as skipped, and says so, where it has not what it needs."""
     missing = java_tests.missing_tool()
     if missing is not None:
         cache.say(f"{suite.name}: skipped, since {missing}")
         result.skipped += 1
+    return missing is not None
+
+
+def _java(suite, settings, result):
+    if _skipped_without_java(suite, result):
         return
     with _Endpoint(suite, settings, result) as endpoint:
         command, reports = java_tests.command(suite, settings, endpoint.address)
@@ -169,5 +185,6 @@ def _first_problem(text):
 
 KINDS = {
     "cargo": _cargo, "cargo_test": _cargo_test, "pytest": _pytest,
-    "pytest_package": _pytest_package, "go": _go, "go_xlang": _go_xlang, "java": _java,
+    "pytest_package": _pytest_package, "go": _go, "java": _java,
+    "go_to_python": _go_to_python, "go_to_java": _go_to_java,
 }

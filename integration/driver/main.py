@@ -92,7 +92,7 @@ def _run_all(chosen, settings, jobs):
 
 
 def _need_python(chosen):
-    return any(suite.kind.startswith("pytest") or suite.kind == "go_xlang" for suite in chosen)
+    return any(suite.kind.startswith("pytest") or suite.kind == "go_to_python" for suite in chosen)
 
 
 def _announced(suite, settings):

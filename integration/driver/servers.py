@@ -1,5 +1,6 @@
 """Job services that suites run against: Tidemill, and the two runners it is compared with."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -134,6 +135,17 @@ def _local(log, data, _profile, _extra):
                "--job_port", port, "--staging_dir", data / "staging"]
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     return Server("local", command, log, data, port=port)
+
+
+@contextlib.contextmanager
+def beside(name, command, log, port, environment=None):
+    """Runs something that a suite needs beside its job service; gives its address."""
+    data = pathlib.Path(tempfile.mkdtemp(prefix="tidemill-test-"))
+    server = Server(name, command, log, data, port=port, environment=environment)
+    try:
+        yield server.endpoint
+    finally:
+        server.kill()
 
 
 def free_port():

@@ -60,6 +60,7 @@ GO_PACKAGES = (
     f"{_GO}/integration/primitives", f"{_GO}/regression", f"{_GO}/integration/wordcount",
     f"{_GO}/integration/synthetic", "tidemill.dev/integration/teststream",
 )
+GO_XLANG_PACKAGES = (f"{_GO}/integration/xlang",)
 _BEAM = "github.com/apache/beam/sdks/v2/go/pkg/beam"
 GO_TRANSFORM_PACKAGES = (_BEAM, *(f"{_BEAM}/{package}" for package in (
     "testing/passert", "transforms/stats", "transforms/top", "transforms/filter",
@@ -85,7 +86,7 @@ ALL = (
           arguments=("test_reenabled.py",)),
     Suite("validates-runner", "Beam's tests marked it_validatesrunner", "pytest_package",
           arguments=("-m", "it_validatesrunner", *VALIDATES_RUNNER)),
-    Suite("xlang", "cross-language, Python to Python", "pytest",
+    Suite("xlang", "cross-language, Python to Python and to Java", "pytest",
           arguments=("test_cross_language.py", "--environment=EXTERNAL")),
     Suite("wordcount", "word count in each environment", "pytest",
           arguments=("test_wordcount.py",), serve=("--allow-environment", "process")),
@@ -109,8 +110,8 @@ ALL = (
     Suite("java", "the Java SDK's ValidatesRunner", "java", timeout_minutes=45),
     Suite("go", "the Go SDK's integration tests", "go", arguments=GO_PACKAGES,
           timeout_minutes=20),
-    Suite("go-xlang", "cross-language, Go to Python", "go_xlang",
-          arguments=(f"{_GO}/integration/xlang",)),
+    Suite("go-xlang", "cross-language, Go to Python", "go_to_python", arguments=GO_XLANG_PACKAGES),
+    Suite("go-xlang-java", "cross-language, Go to Java", "go_to_java", arguments=GO_XLANG_PACKAGES),
     Suite("go-transforms", "tests of the Go SDK's own transforms and examples", "go",
           arguments=(*GO_TRANSFORM_PACKAGES, *GO_EXAMPLE_PACKAGES), timeout_minutes=20),
     Suite("transforms", "the package's 14 transform test modules", "pytest_package", default=False,

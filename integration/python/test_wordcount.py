@@ -8,8 +8,8 @@ import sys
 import pytest
 
 import conftest
-import other_sdks
 import worker_pool
+from driver import cache, programs
 
 TEXT = "to be or not to be\nthat is the question\n" * 50
 ENVIRONMENTS = pytest.mark.parametrize("environment", ("LOOPBACK", "EXTERNAL", "PROCESS"))
@@ -47,14 +47,17 @@ def test_wordcount(count, endpoint, environment, request):
           env=worker_pool.worker_environment())
 
 
-@pytest.fixture(scope="module", name="go_program")
-def build_go_program(tmp_path_factory):
+@pytest.fixture(name="go_program")
+def build_go_program():
     """The word count in Go."""
-    return other_sdks.go_program(tmp_path_factory.mktemp("go"))
+    try:
+        return programs.go_wordcount()
+    except cache.MissingTool as error:
+        pytest.skip(str(error))
 
 
 @ENVIRONMENTS
-def test_wordcount_in_go(count, endpoint, environment, go_program, request):
+def test_wordcount_in_go(count, endpoint, environment, go_program, request, tmp_path):
     """A pool of Go workers is a program with the same functions in it."""
     command = [go_program, "--runner=universal", f"--endpoint={endpoint}",
                f"--environment_type={environment}", f"--worker_binary={go_program}"]
@@ -63,14 +66,17 @@ def test_wordcount_in_go(count, endpoint, environment, go_program, request):
     if environment != "EXTERNAL":
         count(command)
         return
-    with other_sdks.go_pool(go_program) as address:
+    with programs.go_pool(tmp_path / "pool.log") as address:
         count([*command, f"--environment_config={address}"])
 
 
-@pytest.fixture(scope="module", name="class_path")
-def build_class_path(tmp_path_factory):
+@pytest.fixture(name="class_path")
+def build_class_path():
     """The word count in Java, with all it needs."""
-    return other_sdks.java_class_path(tmp_path_factory.mktemp("java"))
+    try:
+        return programs.java_class_path()
+    except cache.MissingTool as error:
+        pytest.skip(str(error))
 
 
 @ENVIRONMENTS
@@ -88,5 +94,5 @@ def test_wordcount_in_java(count, endpoint, environment, class_path, request, tm
     if environment == "LOOPBACK":
         count(command)
         return
-    with other_sdks.java_pool(class_path) as address:
+    with programs.java_pool(tmp_path / "pool.log") as address:
         count([*command, f"--defaultEnvironmentConfig={address}"])

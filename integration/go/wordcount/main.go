@@ -1,7 +1,7 @@
 // Command wordcount counts the words of a text, or is the worker pool of pipelines that do.
 //
 //	wordcount --input=in.txt --output=out.txt --runner=universal --endpoint=localhost:8099 …
-//	wordcount --pool
+//	wordcount --pool=50000
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 var (
 	input  = flag.String("input", "", "file to read")
 	output = flag.String("output", "", "file to write")
-	pool   = flag.Bool("pool", false, "serve workers at the address printed, until a signal comes")
+	pool   = flag.Int("pool", 0, "port at which to serve workers until a signal comes")
 )
 
 func init() {
@@ -40,7 +40,7 @@ func main() {
 	beam.Init()
 	ctx := context.Background()
 	do := count
-	if *pool {
+	if *pool != 0 {
 		do = serve
 	}
 	if err := do(ctx); err != nil {
@@ -62,11 +62,9 @@ func count(ctx context.Context) error {
 func serve(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	service, err := extworker.StartLoopback(ctx, 0)
-	if err != nil {
+	if _, err := extworker.StartLoopback(ctx, *pool); err != nil {
 		return err
 	}
-	fmt.Println(service.EnvironmentConfig(ctx))
 	<-ctx.Done()
 	return nil
 }
