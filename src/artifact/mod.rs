@@ -2,7 +2,7 @@
 
 mod error;
 mod incoming;
-mod name;
+pub mod name;
 mod repository;
 mod retrieval;
 mod sessions;

@@ -12,7 +12,7 @@ const STAGED_NAME_BYTES_MAX: usize = 4_096;
 ///
 /// Harnesses join the name to a folder of theirs, so one that leaves the folder is an attack on
 /// them.
-pub(super) fn check_role(artifact: &ArtifactInformation) -> Result<(), String> {
+pub fn check_role(artifact: &ArtifactInformation) -> Result<(), String> {
     if artifact.role_urn != roles::STAGING_TO {
         return Ok(());
     }
@@ -21,7 +21,8 @@ pub(super) fn check_role(artifact: &ArtifactInformation) -> Result<(), String> {
     check_staged_name(&role.staged_name)
 }
 
-fn check_staged_name(name: &str) -> Result<(), String> {
+/// The same of the name alone.
+pub fn check_staged_name(name: &str) -> Result<(), String> {
     let reason = if name.is_empty() {
         "is empty"
     } else if name.len() > STAGED_NAME_BYTES_MAX {
@@ -39,7 +40,7 @@ fn check_staged_name(name: &str) -> Result<(), String> {
 }
 
 /// What to call an artifact in a message.
-pub(super) fn describe(artifact: &ArtifactInformation) -> String {
+pub fn describe(artifact: &ArtifactInformation) -> String {
     let staged = ArtifactStagingToRolePayload::decode(artifact.role_payload.clone())
         .ok()
         .filter(|_| artifact.role_urn == roles::STAGING_TO)
@@ -52,7 +53,7 @@ pub(super) fn describe(artifact: &ArtifactInformation) -> String {
 }
 
 /// Whether this is a SHA-256 in lower-case hexadecimal.
-pub(super) fn is_sha256(text: &str) -> bool {
+pub fn is_sha256(text: &str) -> bool {
     text.len() == 64
         && text
             .bytes()
@@ -60,7 +61,7 @@ pub(super) fn is_sha256(text: &str) -> bool {
 }
 
 /// Whether this may be a job id, which names a folder.
-pub(super) fn is_job_id(text: &str) -> bool {
+pub fn is_job_id(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && text
             .bytes()

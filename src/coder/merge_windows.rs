@@ -61,11 +61,12 @@ fn read_all<T>(
     let mut elements = Vec::new();
     let mut read = |count: u64, bytes: &mut &[u8]| -> Result<()> {
         for _ in 0..count {
-            // Only the global window takes no bytes, and there is but one.
-            if bytes.is_empty() && count > 1 {
+            let before = bytes.len();
+            elements.push(element(bytes)?);
+            // Only the global window takes no bytes, and there is but one: what says more has no end.
+            if bytes.len() == before && count > 1 {
                 return Err(Error::Truncated);
             }
-            elements.push(element(bytes)?);
         }
         Ok(())
     };

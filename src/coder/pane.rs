@@ -1,8 +1,10 @@
 //! Panes: one byte, and up to two varints where a pane has indices.
 //!
 //! The byte holds, from its lowest bit: first, last, timing (2 bits), form (3 bits: no index, one,
-//! two), and whether element metadata follows. Metadata is read over: the runner offers it to
-//! nobody.
+//! two), and whether element metadata follows. Metadata is read over:
+//! it stays with the bytes of an element, which are passed on whole, and only a group has a header of its
+//! own. SDKs read metadata only where a program switches that on in its own process, and none says so to
+//! the runner: it adds none, and offers it to nobody.
 
 use crate::coder::{Error, Result, input, length_prefix, varint};
 use crate::model::pane::{PaneInfo, PaneTiming};
@@ -73,17 +75,18 @@ fn read_any(bytes: &mut &[u8]) -> Result<(PaneInfo, bool)> {
             });
         }
     };
-    let has_two = first >> 4 & 7 == TWO_INDICES;
+    // Whatever was written: only what fired has indices, and an early pane no non-speculative one.
+    let (index, non_speculative_index) = match timing {
+        PaneTiming::Unknown => (0, 0),
+        PaneTiming::Early => (index, -1),
+        PaneTiming::OnTime | PaneTiming::Late => (index, second),
+    };
     let pane = PaneInfo {
         timing,
         is_first: first & 1 != 0,
         is_last: first & 2 != 0,
         index,
-        non_speculative_index: if timing == PaneTiming::Early && !has_two {
-            -1
-        } else {
-            second
-        },
+        non_speculative_index,
     };
     Ok((pane, first & METADATA != 0))
 }
@@ -162,6 +165,14 @@ mod tests {
         let mut bytes = &[0x8f, 2, 9][..];
         assert_eq!(read_of_timer(&mut bytes), Ok(PaneInfo::NO_FIRING));
         assert_eq!(bytes, [2, 9]);
+    }
+
+    #[test]
+    fn indices_that_no_pane_can_have_are_read_over() {
+        let unfired = read(&mut &[0x1d, 4][..]).expect("a pane");
+        assert_eq!((unfired.index, unfired.non_speculative_index), (0, 0));
+        let early = read(&mut &[0x22, 4, 3][..]).expect("a pane");
+        assert_eq!((early.index, early.non_speculative_index), (4, -1));
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl DataService {
     }
 }
 
-async fn read(connection: Arc<Connection>, mut messages: Received<Body>) {
+pub(super) async fn read(connection: Arc<Connection>, mut messages: Received<Body>) {
     let _open = connection.streams.open_data();
     let error = loop {
         match messages.message().await {

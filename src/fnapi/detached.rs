@@ -1,13 +1,20 @@
 //! A harness without streams: what it would send is handed over, for tests of what that may be.
 
+use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http_body::{Body, Frame};
 use tonic::Status;
 
 use crate::fnapi::connection::Connection;
+use crate::fnapi::framing::Received;
 use crate::fnapi::server::{HarnessSpec, Settings};
-use crate::fnapi::{control, state};
+use crate::fnapi::{control, data, state};
 use crate::model::BundleId;
 use crate::proto::fn_execution::{InstructionResponse, StateRequest};
 
@@ -40,6 +47,15 @@ impl DetachedHarness {
         control::handle(&self.connection, response)
     }
 
+    /// Takes what would come on its data stream, cut into these frames, and the end of the stream. `false`
+    /// when there is no room for all of it.
+    pub fn send_data(&self, frames: impl IntoIterator<Item = Bytes>) -> bool {
+        let frames = Frames(frames.into_iter().collect());
+        let received = Received::new(tonic::body::Body::new(frames));
+        let reading = data::read(Arc::clone(&self.connection), received);
+        reading.now_or_never().is_some()
+    }
+
     /// Lets time pass: what is overdue fails.
     pub fn look(&self, now: Instant) {
         self.connection.fail_overdue(now);
@@ -52,5 +68,20 @@ impl DetachedHarness {
     /// What the stream would be closed with.
     pub fn ask_state(&self, request: StateRequest) -> Result<(), Status> {
         state::handle(&self.connection, request)
+    }
+}
+
+/// The body of a call that is all there.
+struct Frames(VecDeque<Bytes>);
+
+impl Body for Frames {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Poll::Ready(self.0.pop_front().map(|frame| Ok(Frame::data(frame))))
     }
 }

@@ -73,11 +73,11 @@ impl Lane {
 
     /// Shortens the bundle's input at a channel split; returns what is not the bundle's any more.
     fn cut_input(&self, running: &mut InFlight, cut: &ChannelSplit) -> Result<Vec<Item>, String> {
-        let (Ok(kept), Ok(residual)) = (
-            u64::try_from(cut.last_primary + 1),
-            u64::try_from(cut.first_residual),
-        ) else {
-            return Err("the harness split its input at a negative element".to_owned());
+        let kept = cut.last_primary.checked_add(1);
+        let (Some(Ok(kept)), Ok(residual)) =
+            (kept.map(u64::try_from), u64::try_from(cut.first_residual))
+        else {
+            return Err("the harness split its input at an element that no input has".to_owned());
         };
         let end = running.first_residual.unwrap_or_else(|| running.elements());
         if residual > end || kept > residual || residual - kept > 1 {
