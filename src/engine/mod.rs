@@ -99,7 +99,7 @@ impl Lane {
         }
         Self {
             id,
-            stages: stages::fresh(&graph, &routes),
+            stages: stages::fresh(&graph, &routes, &settings),
             watermarks: vec![Timestamp::MIN; graph.stages.len()],
             routes,
             graph,

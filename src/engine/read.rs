@@ -1,4 +1,5 @@
-//! Native reads: messages by shuffle key, each key in one bundle at a time, duplicates dropped.
+//! Native reads: messages by shuffle key, each key in one bundle at a time, duplicates dropped unless
+//! the job wants them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -26,6 +27,8 @@ pub struct ReadQueue {
     /// Ids that wait or run, with the receipts of all their deliveries.
     pending: BTreeMap<Bytes, Vec<u64>>,
     holds: Holds,
+    /// Every delivery counts: messages are known by their receipts.
+    at_least_once: bool,
 }
 
 /// What became of arriving messages.
@@ -46,6 +49,15 @@ impl ReadQueue {
             busy: BTreeSet::new(),
             pending: BTreeMap::new(),
             holds: Holds::default(),
+            at_least_once: false,
+        }
+    }
+
+    /// An empty queue that lets duplicates through.
+    pub fn at_least_once(stage: StageId) -> Self {
+        Self {
+            at_least_once: true,
+            ..Self::new(stage)
         }
     }
 
@@ -57,18 +69,18 @@ impl ReadQueue {
         messages: Vec<Message>,
     ) -> Arrival {
         let mut arrival = Arrival::default();
-        for message in messages {
-            if let Some(receipts) = self.pending.get_mut(&message.dedup_id) {
+        for mut message in messages {
+            if self.at_least_once {
+                message.dedup_id = Bytes::copy_from_slice(&message.receipt.to_be_bytes());
+                self.keep(message);
+            } else if let Some(receipts) = self.pending.get_mut(&message.dedup_id) {
                 receipts.push(message.receipt);
                 arrival.duplicates += 1;
             } else if dedup.check(self.stage, &message.dedup_id, now) {
                 arrival.acknowledge.push(message.receipt);
                 arrival.duplicates += 1;
             } else {
-                self.pending
-                    .insert(message.dedup_id.clone(), vec![message.receipt]);
-                self.holds.add(message.timestamp);
-                self.enqueue(message);
+                self.keep(message);
             }
         }
         arrival
@@ -121,7 +133,9 @@ impl ReadQueue {
     ) -> Vec<u64> {
         let mut receipts = Vec::new();
         for id in work.ids {
-            dedup.insert(self.stage, &id, now);
+            if !self.at_least_once {
+                dedup.insert(self.stage, &id, now);
+            }
             receipts.extend(self.pending.remove(&id).unwrap_or_default());
         }
         self.free_keys(&work.keys);
@@ -136,6 +150,13 @@ impl ReadQueue {
     /// The lowest timestamp of what waits, or may still come.
     pub fn hold(&self) -> Timestamp {
         self.holds.lowest()
+    }
+
+    fn keep(&mut self, message: Message) {
+        self.pending
+            .insert(message.dedup_id.clone(), vec![message.receipt]);
+        self.holds.add(message.timestamp);
+        self.enqueue(message);
     }
 
     fn enqueue(&mut self, message: Message) {

@@ -23,6 +23,8 @@ pub struct Settings {
     pub parallelism: Vec<u32>,
     /// How many lanes the job has.
     pub lanes: u32,
+    /// Messages of native reads count as often as they are delivered.
+    pub at_least_once: bool,
 }
 
 impl Default for Settings {
@@ -37,6 +39,7 @@ impl Default for Settings {
             checkpoint_after: 1_000,
             parallelism: Vec::new(),
             lanes: 1,
+            at_least_once: false,
         }
     }
 }

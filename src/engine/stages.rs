@@ -10,6 +10,7 @@ use crate::engine::keyed::{KeyedElement, KeyedQueue, LiveWindows};
 use crate::engine::queue::WorkQueue;
 use crate::engine::read::ReadQueue;
 use crate::engine::routing::Routes;
+use crate::engine::settings::Settings;
 use crate::engine::watermark::Holds;
 use crate::model::ids::{EnvironmentId, StageId};
 use crate::model::stage::{ExecutableStage, SideInput, Stage, StageGraph, StageKind};
@@ -121,7 +122,7 @@ impl KeyedState {
 }
 
 /// Fresh state for every stage of a job.
-pub fn fresh(graph: &Arc<StageGraph>, routes: &Routes) -> Vec<StageState> {
+pub fn fresh(graph: &Arc<StageGraph>, routes: &Routes, settings: &Settings) -> Vec<StageState> {
     let mut states: Vec<StageState> = (0..)
         .map(StageId)
         .zip(&graph.stages)
@@ -134,7 +135,13 @@ pub fn fresh(graph: &Arc<StageGraph>, routes: &Routes) -> Vec<StageState> {
                 StageKind::GroupByKey(group) => Some(Grouper::new(id, group.windowing.clone())),
                 _ => None,
             },
-            read: matches!(stage.kind, StageKind::PubsubRead(_)).then(|| ReadQueue::new(id)),
+            read: matches!(stage.kind, StageKind::PubsubRead(_)).then(|| {
+                if settings.at_least_once {
+                    ReadQueue::at_least_once(id)
+                } else {
+                    ReadQueue::new(id)
+                }
+            }),
             source_watermark: matches!(
                 stage.kind,
                 StageKind::PubsubRead(_) | StageKind::TestStream

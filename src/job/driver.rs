@@ -279,6 +279,7 @@ fn engine_settings(
         attempts_max,
         parallelism: parallelism.to_vec(),
         lanes,
+        at_least_once: settings.streaming_mode_at_least_once,
         ..defaults
     }
 }

@@ -75,6 +75,28 @@ fn all_deliveries_of_a_message_are_acknowledged_after_its_commit() {
 }
 
 #[test]
+fn at_least_once_every_delivery_counts_and_is_acknowledged_by_itself() {
+    let settings = Settings {
+        at_least_once: true,
+        ..Settings::default()
+    };
+    let mut rig = Rig::new(reading(), settings);
+    rig.deliver(0, "a", 1);
+    rig.deliver(0, "a", 2);
+    rig.finish(&[]);
+    rig.finish(&[]);
+    rig.deliver(1, "a", 3);
+    rig.check(expect![[r#"
+        start b1 work [.a@5]
+        Release(Ack { stage: StageId(0), receipts: [1] })
+        start b2 work [.a@5]
+        Release(Ack { stage: StageId(0), receipts: [2] })
+        start b3 work [.a@5]
+    "#]]);
+    assert!(rig.lanes[0].1.dedup().is_empty());
+}
+
+#[test]
 fn a_failed_bundle_acknowledges_nothing() {
     let settings = Settings {
         attempts_max: None,
