@@ -3,6 +3,7 @@
 mod cut;
 mod dormancy;
 mod drain;
+mod metadata;
 mod read;
 mod script;
 mod side_inputs;
