@@ -9,6 +9,8 @@
     reason = "a test may panic, is read from top to bottom, and measures real time"
 )]
 
+#[path = "pubsub_source/at_once.rs"]
+mod at_once;
 #[path = "pubsub_source/proxy.rs"]
 mod proxy;
 #[path = "pubsub_source/servers.rs"]
@@ -39,44 +41,48 @@ use tidemill::telemetry::clock;
 const TOPIC: &str = "projects/p/topics/orders";
 const SUBSCRIPTION: &str = "projects/p/subscriptions/orders";
 
-/// One test per server.
-macro_rules! over_servers {
-    ($($test:ident),* $(,)?) => {
-        $(mod $test {
-            use super::{Kind, Server};
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn ours() {
-                run(Kind::Ours).await;
-            }
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn official() {
-                run(Kind::Official).await;
-            }
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn pstest() {
-                run(Kind::Pstest).await;
-            }
-
-            async fn run(kind: Kind) {
-                if let Some(server) = Server::start(kind).await {
-                    super::$test(server).await;
-                }
-            }
-        })*
+/// All tests: those named before `|` over every server, the others by themselves.
+macro_rules! tests {
+    ($($over:ident)* | $($alone:ident)*) => {
+        fn main() -> std::process::ExitCode {
+            let mut tests: Vec<at_once::Test> = Vec::new();
+            $(
+                tests.push((concat!(stringify!($over), "::ours").into(), || Box::pin(async {
+                    if let Some(server) = Server::start(Kind::Ours).await {
+                        $over(server).await;
+                    }
+                })));
+                tests.push((concat!(stringify!($over), "::official").into(), || Box::pin(async {
+                    if let Some(server) = Server::start(Kind::Official).await {
+                        $over(server).await;
+                    }
+                })));
+                tests.push((concat!(stringify!($over), "::pstest").into(), || Box::pin(async {
+                    if let Some(server) = Server::start(Kind::Pstest).await {
+                        $over(server).await;
+                    }
+                })));
+            )*
+            $(tests.push((stringify!($alone).into(), || Box::pin($alone())));)*
+            at_once::main(tests)
+        }
     };
 }
 
-over_servers!(
-    counts_every_message_once_though_streams_are_cut,
-    counts_every_message_once_by_unary_pull,
-    keeps_leases_and_acknowledges_only_when_told,
-    publishes_what_is_read_again,
-    names_what_is_missing,
-    makes_and_sweeps_temporary_subscriptions,
-    closes_windows_soon_and_never_early,
+tests!(
+    counts_every_message_once_though_streams_are_cut
+    counts_every_message_once_by_unary_pull
+    keeps_leases_and_acknowledges_only_when_told
+    publishes_what_is_read_again
+    names_what_is_missing
+    makes_and_sweeps_temporary_subscriptions
+    closes_windows_soon_and_never_early
+    |
+    survives_every_fault_of_our_emulator
+    exactly_once_delivery_is_acknowledged_by_the_newest_ack_id
+    a_missing_permission_is_named
+    a_service_that_is_gone_is_reported_and_awaited
+    reading_pauses_while_too_much_is_held
 );
 
 async fn counts_every_message_once_though_streams_are_cut(server: Server) {
@@ -358,7 +364,6 @@ const SECONDS: u64 = 12;
 
 /// Our emulator loses acknowledgements, delivers twice and out of order, and ends streams with
 /// every status that passes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn survives_every_fault_of_our_emulator() {
     let faults = emulator::Faults {
         delivery: emulator::delivery::DeliveryFaults {
@@ -424,7 +429,6 @@ async fn survives_every_fault_of_our_emulator() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exactly_once_delivery_is_acknowledged_by_the_newest_ack_id() {
     let faults = emulator::Faults {
         delivery: emulator::delivery::DeliveryFaults {
@@ -457,7 +461,6 @@ async fn exactly_once_delivery_is_acknowledged_by_the_newest_ack_id() {
     assert_eq!(left_after_deadline(&client).await, 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_permission_is_named() {
     let server = Server::ours(emulator::Settings {
         faults: emulator::Faults {
@@ -479,7 +482,6 @@ async fn a_missing_permission_is_named() {
     reader.close().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_that_is_gone_is_reported_and_awaited() {
     let server = Server::start(Kind::Ours).await.unwrap();
     let mut proxy = Proxy::start(&server.host).await;
@@ -505,7 +507,6 @@ async fn a_service_that_is_gone_is_reported_and_awaited() {
     reader.close().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reading_pauses_while_too_much_is_held() {
     let server = Server::start(Kind::Ours).await.unwrap();
     let client = prepare(&server).await;

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tidemill::pubsub_emulator::{self, Emulator};
@@ -81,6 +82,8 @@ impl Server {
     }
 
     fn pstest() -> Option<Self> {
+        static BUILDING: Mutex<()> = Mutex::new(());
+        let building = BUILDING.lock().unwrap();
         let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pstest");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("integration/pubsub/pstest");
         // Several tests may build it at once: each to its own name, the last one stays.
@@ -99,6 +102,7 @@ impl Server {
             }
             std::fs::rename(&mine, &binary).unwrap();
         }
+        drop(building);
         let mut process = Command::new(&binary)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
