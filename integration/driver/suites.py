@@ -96,6 +96,8 @@ ALL = (
     Suite("failures", "failing code, lost harnesses, cancelled jobs", "pytest",
           arguments=("test_failures.py", "test_cancel.py"),
           serve=("--allow-environment", "process")),
+    Suite("splits", "jobs that need their running bundles split", "pytest",
+          arguments=("test_splits.py",)),
     Suite("drain", "drained jobs, and the jobs command", "pytest", arguments=("test_drain.py",)),
     Suite("metrics", "metrics of running bundles and of processes", "pytest",
           arguments=("test_metrics.py",)),
@@ -114,6 +116,8 @@ ALL = (
     Suite("go-xlang-java", "cross-language, Go to Java", "go_to_java", arguments=GO_XLANG_PACKAGES),
     Suite("go-transforms", "tests of the Go SDK's own transforms and examples", "go",
           arguments=(*GO_TRANSFORM_PACKAGES, *GO_EXAMPLE_PACKAGES), timeout_minutes=20),
+    Suite("soak", "ten minutes of streaming at flat memory", "pytest", default=False,
+          arguments=("test_soak.py",), timeout_minutes=20),
     Suite("transforms", "the package's 14 transform test modules", "pytest_package", default=False,
           arguments=TRANSFORM_MODULES, timeout_minutes=60),
 )
