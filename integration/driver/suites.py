@@ -96,6 +96,7 @@ ALL = (
     Suite("failures", "failing code, lost harnesses, cancelled jobs", "pytest",
           arguments=("test_failures.py", "test_cancel.py"),
           serve=("--allow-environment", "process")),
+    Suite("state", "user state from bundle to bundle", "pytest", arguments=("test_state.py",)),
     Suite("splits", "jobs that need their running bundles split", "pytest",
           arguments=("test_splits.py",)),
     Suite("drain", "drained jobs, and the jobs command", "pytest", arguments=("test_drain.py",)),

@@ -81,6 +81,7 @@ def _resident_bytes(pid):
     raise AssertionError(f"process {pid} is gone")
 
 
+@pytest.mark.timeout(MINUTES * 60 + 200)
 def test_memory_is_flat(flags, job_service, request, tmp_path):
     """Impulses in windows, restrictions that defer themselves, keys that come and go."""
     pid = request.config.getoption("--server-pid")

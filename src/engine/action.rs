@@ -83,6 +83,8 @@ pub struct StartBundle {
     pub input: Vec<Chunk>,
     /// Encoded firing timers, by index of the stage's timer family.
     pub timers: Vec<(usize, Bytes)>,
+    /// Rises when a bundle of the lane fails: what its harness remembers of user state is void from then on.
+    pub state_epoch: u64,
     /// The truncate step of the stage's splittable DoFn is run instead of the stage.
     pub truncates: bool,
 }

@@ -76,6 +76,8 @@ pub struct Lane {
     draining: bool,
     /// The job failed: nothing new starts.
     failed: bool,
+    /// How many bundles have failed.
+    state_epoch: u64,
 }
 
 impl Lane {
@@ -116,6 +118,7 @@ impl Lane {
             processing_time,
             draining: false,
             failed: false,
+            state_epoch: 0,
         }
     }
 

@@ -177,7 +177,7 @@ async fn drive(
     let starts = used_environments(&execution.graph)
         .into_iter()
         .flat_map(|environment| {
-            let count = workers(execution.record.settings());
+            let count = execution.record.settings().workers();
             (0..count).map(move |_| harnesses.start(environment))
         });
     if let Err(error) = futures_util::future::try_join_all(starts).await {
@@ -252,14 +252,10 @@ fn used_environments(graph: &StageGraph) -> Vec<EnvironmentId> {
     used
 }
 
-fn workers(settings: &Settings) -> u32 {
-    settings.sdk_worker_parallelism.unwrap_or(1).clamp(1, 256)
-}
-
 fn parallelism(plan: &Plan, settings: &Settings, cores: u32) -> Vec<u32> {
     plan.environments
         .iter()
-        .map(|(_, environment)| workers(settings) * room::useful_bundles(environment, cores))
+        .map(|(_, environment)| settings.workers() * room::useful_bundles(environment, cores))
         .collect()
 }
 

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use crate::engine::{Action, Event, Lane, Settings, StartBundle};
-use crate::fnapi;
+use crate::fnapi::{self, CacheToken};
 use crate::job::execution::{Execution, LaneInput, Outcome};
 use crate::job::messages::Importance;
 use crate::job::perform;
 use crate::job::script::Player;
-use crate::model::stage::{ScriptEvent, SplittableStage, StageKind};
+use crate::model::stage::{ExecutableStage, ScriptEvent, SplittableStage, StageKind};
 use crate::model::{LaneId, Timestamp};
 use crate::store::memory::MemoryTables;
 use crate::telemetry::clock;
@@ -245,6 +245,7 @@ impl LaneThread {
             worker,
             input,
             timers,
+            state_epoch,
             truncates,
         } = start;
         let StageKind::Executable(executable) = &self.execution.graph.stages[stage.index()].kind
@@ -271,7 +272,7 @@ impl LaneThread {
         let started = harness.start_bundle(fnapi::StartBundle {
             bundle,
             descriptor: descriptor.clone(),
-            cache_tokens: Vec::new(),
+            cache_tokens: self.cache_token(executable, state_epoch),
             inputs: vec![(source.clone(), pieces)],
             timers: timers
                 .into_iter()
@@ -286,6 +287,18 @@ impl LaneThread {
             stalls.lock().end(bundle);
         }
         None
+    }
+
+    /// Lets a harness remember user state from bundle to bundle, where no other can change it meanwhile.
+    fn cache_token(&self, executable: &ExecutableStage, state_epoch: u64) -> Vec<CacheToken> {
+        let record = &self.execution.record;
+        if executable.user_states.is_empty() || record.settings().workers() > 1 {
+            return Vec::new();
+        }
+        let token = format!("{}/{}/{state_epoch}", record.id(), self.id);
+        vec![CacheToken::UserState {
+            token: token.into(),
+        }]
     }
 }
 

@@ -42,6 +42,7 @@ impl Lane {
             worker,
             input,
             timers: Vec::new(),
+            state_epoch: self.state_epoch,
             truncates,
         }));
         true

@@ -20,6 +20,7 @@ impl Lane {
         let Some(running) = self.end(bundle) else {
             return;
         };
+        self.state_epoch += 1;
         let stage = running.stage;
         let attempt = running
             .attempts()

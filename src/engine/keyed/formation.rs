@@ -117,6 +117,7 @@ impl Lane {
             worker,
             input,
             timers,
+            state_epoch: self.state_epoch,
             truncates: false,
         }));
         true

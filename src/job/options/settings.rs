@@ -64,6 +64,11 @@ impl Settings {
     /// Most harnesses for each environment.
     pub const SDK_WORKER_PARALLELISM_MAX: u32 = 1_024;
 
+    /// How many harnesses each environment has.
+    pub fn workers(&self) -> u32 {
+        self.sdk_worker_parallelism.unwrap_or(1)
+    }
+
     /// Reads the options of a job.
     pub fn read(options: &Struct) -> Result<Self, OptionError> {
         let source = Places::new(options);
