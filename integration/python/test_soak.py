@@ -23,12 +23,20 @@ MEBIBYTE = 1 << 20
 DRAIN_SECONDS_MAX = 60
 
 
+class EndlessTracker(OffsetRestrictionTracker):
+    """A range that a drain cuts off."""
+
+    def is_bounded(self):
+        """It does not end by itself."""
+        return False
+
+
 class Endless(RestrictionProvider):
     """Numbers from 0."""
 
     def create_tracker(self, restriction):
-        """Counts through the range."""
-        return OffsetRestrictionTracker(restriction)
+        """Counts until told to stop."""
+        return EndlessTracker(restriction)
 
     def initial_restriction(self, element):
         """More than are reached."""
@@ -102,12 +110,12 @@ def test_memory_is_flat(flags, job_service, request, tmp_path):
         time.sleep(min(10, MINUTES * 6))
         readings.append((passed, _resident_bytes(pid)))
         assert job_service.state(result._job_id) == jobs.State.RUNNING
+    print("MiB:", [round(size / MEBIBYTE, 1) for _, size in readings])
     job_service.drain(result._job_id)
     job_service.wait_for(result._job_id, {jobs.State.DONE}, DRAIN_SECONDS_MAX)
 
     warm = [size for passed, size in readings if passed > MINUTES * 60 * WARM_UP_OF_ALL]
     early, late = max(warm[:3]), max(warm[-3:])
-    print("MiB:", [round(size / MEBIBYTE, 1) for _, size in readings])
     assert late <= early * GROWTH_MAX, f"from {early} to {late} bytes"
     counts = [int(line) for line in windows.read_text().split()]
     assert len(counts) >= MINUTES * 60 * 0.8, "a window each second"

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 )
 
@@ -25,6 +27,8 @@ var rows = map[string]row{
 	"group_by_key_10m":  groupByKeyRow(10_000_000, 10_000, 8),
 	"reshuffle_1m":      reshuffleRow(1_000_000, 8),
 	"side_input_1m":     sideInputRow(1_000_000),
+	"stateful_100k":     statefulRow(100_000, 50_000),
+	"timers_1m":         timersRow(1_000_000),
 	"group_by_key_100k": groupByKeyRow(100_000, 1_000, 8),
 }
 
@@ -37,6 +41,8 @@ func init() {
 	register.DoFn3x0[context.Context, int64, int64](&countSums{})
 	register.DoFn3x0[context.Context, int64, []byte](&countPairs{})
 	register.DoFn3x0[context.Context, []byte, func(*int64) bool](&countSide{})
+	register.DoFn4x1[state.Provider, int64, []byte, func(int64), error](&remember{})
+	register.DoFn5x0[beam.Window, timers.Provider, int64, []byte, func(int64)](&wake{})
 	register.Function1x1(addOne)
 	register.Function2x1(sum)
 	register.Emitter1[int64]()
@@ -105,6 +111,57 @@ func sideInputRow(elements int64) row {
 		want:         map[string]int64{"elements": elements},
 		payloadBytes: elements * 8,
 	}
+}
+
+func statefulRow(elements, keys int64) row {
+	return row{
+		build: func(s beam.Scope) {
+			pairs := beam.ParDo(s, &generatePairs{Elements: elements, Keys: keys, ValueBytes: 8}, beam.Impulse(s))
+			seen := beam.ParDo(s, &remember{Seen: state.MakeBagState[int64]("seen")}, pairs)
+			beam.ParDo0(s, &countInts{}, seen)
+		},
+		want:         map[string]int64{"elements": elements},
+		payloadBytes: elements * 16,
+	}
+}
+
+func timersRow(keys int64) row {
+	return row{
+		build: func(s beam.Scope) {
+			pairs := beam.ParDo(s, &generatePairs{Elements: keys, Keys: keys, ValueBytes: 8}, beam.Impulse(s))
+			woken := beam.ParDo(s, &wake{AtTheEnd: timers.InEventTime("end")}, pairs)
+			beam.ParDo0(s, &countInts{}, woken)
+		},
+		want:         map[string]int64{"elements": keys},
+		payloadBytes: keys * 16,
+	}
+}
+
+// remember reads and extends a bag for each element.
+type remember struct {
+	Seen state.Bag[int64]
+}
+
+func (fn *remember) ProcessElement(provider state.Provider, key int64, _ []byte, emit func(int64)) error {
+	if _, _, err := fn.Seen.Read(provider); err != nil {
+		return err
+	}
+	emit(key)
+	return fn.Seen.Add(provider, key)
+}
+
+// wake sets a timer for each key at the end of the window, and emits the key when it fires.
+type wake struct {
+	AtTheEnd timers.EventTime
+}
+
+func (fn *wake) ProcessElement(w beam.Window, provider timers.Provider, _ int64, _ []byte, _ func(int64)) {
+	fn.AtTheEnd.Set(provider, w.MaxTimestamp().ToTime())
+}
+
+// OnTimer emits the key.
+func (fn *wake) OnTimer(_ beam.EventTime, _ timers.Provider, key int64, _ timers.Context, emit func(int64)) {
+	emit(key)
 }
 
 // generateInts emits 0, 1, 2 … for the one impulse.
@@ -197,13 +254,13 @@ func (fn *countPairs) ProcessElement(_ context.Context, _ int64, _ []byte) { fn.
 
 func (fn *countPairs) FinishBundle(ctx context.Context) { fn.tally.report(ctx) }
 
-type countSide struct{ tally tally }
+type countSide struct{}
 
-func (fn *countSide) ProcessElement(_ context.Context, _ []byte, side func(*int64) bool) {
+func (*countSide) ProcessElement(ctx context.Context, _ []byte, side func(*int64) bool) {
+	var t tally
 	var value int64
 	for side(&value) {
-		fn.tally.elements++
+		t.elements++
 	}
+	t.report(ctx)
 }
-
-func (fn *countSide) FinishBundle(ctx context.Context) { fn.tally.report(ctx) }
