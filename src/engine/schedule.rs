@@ -180,8 +180,8 @@ impl Lane {
                 continue;
             };
             let checkpoint = self.is_cut_short(bundle);
-            // What truncates has no part to give back.
-            let splits = !bundle.splitting && bundle.truncation.is_none();
+            // What truncates has no part to give back, and keys are in one bundle as a whole.
+            let splits = !bundle.splitting && bundle.truncation.is_none() && bundle.keyed.is_none();
             let ask = splits && (checkpoint || self.has_use_for_part_of(bundle));
             let Some(bundle) = self.bundles.get_mut(&id) else {
                 continue;

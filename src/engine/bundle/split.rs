@@ -54,6 +54,9 @@ impl Lane {
             channel_splits,
         } = outcome;
         let mut given_back = Vec::new();
+        if running.keyed.is_some() && !channel_splits.is_empty() {
+            return Err("the harness split a bundle of whole keys".to_owned());
+        }
         if let [cut] = &channel_splits[..] {
             let tail = self.cut_input(running, cut)?;
             for primary in primaries {

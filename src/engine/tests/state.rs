@@ -4,7 +4,8 @@ use bytes::Bytes;
 use expect_test::expect;
 
 use super::{Builder, Rig, kv};
-use crate::engine::Settings;
+use crate::engine::{Event, Settings};
+use crate::model::bundle::{ChannelSplit, SplitOutcome};
 use crate::model::stage::UserState;
 use crate::model::{Coder, StateKey, StateOperation};
 
@@ -65,4 +66,41 @@ fn entries_of_a_multimap_are_keys_with_counted_values() {
         ReplyState { bundle: BundleId(2), worker: WorkerId(0), request: "r", reply: Error("the entries of state things cannot be listed: boundaries of coder java are not known: it must be length-prefixed; read its keys and get each") }
         watermark remember MAX
     "#]]);
+}
+
+#[test]
+fn keys_are_in_one_bundle_as_a_whole() {
+    let mut builder = Builder::default();
+    let impulse = builder.impulse();
+    let pairs = builder.par_do("pairs", impulse, Some(kv()));
+    builder.stateful("count", pairs, Vec::new());
+    let mut rig = Rig::new(builder.graph(), Settings::default());
+    rig.finish(&[(5, "k:1"), (6, "k:2"), (7, "l:3")]);
+    rig.log.clear();
+    // It is slow, and there is room; no part of it is asked for.
+    rig.wake();
+    rig.wake();
+    // A harness that gives all of it back unasked would lose it.
+    let bundle = rig.started[0].bundle;
+    let outcome = SplitOutcome {
+        channel_splits: vec![ChannelSplit {
+            transform: "source".to_owned(),
+            last_primary: -1,
+            first_residual: 0,
+        }],
+        ..SplitOutcome::default()
+    };
+    rig.tell(bundle, Event::Split { bundle, outcome });
+    while !rig.started.is_empty() {
+        rig.finish(&[]);
+    }
+    rig.check(expect![[r#"
+        Release(DiscardMetrics { bundle: BundleId(2) })
+        Retrying { stage: StageId(2), failure: "the harness split a bundle of whole keys", attempt: 1 }
+        start b3 count [.k.1@5 .k.2@6]
+        start b4 count [.l.3@7]
+        watermark count 7
+        watermark count MAX
+    "#]]);
+    assert!(rig.done());
 }
