@@ -137,7 +137,7 @@ pub(super) fn decode_elements<T>(
     for index in 0..count {
         let before = bytes.len();
         elements.push(decode(bytes)?);
-        if bytes.len() == before && (count - index > EMPTY_MAX || elements.len() > EMPTY_LIST_MAX) {
+        if bytes.len() == before && (count - index).max(elements.len() as u64) > EMPTY_MAX {
             return Err(Error::Invalid {
                 what: "number of elements that take no bytes",
                 value: count as i64,
@@ -168,6 +168,5 @@ fn decode_timer(key: Value, window_coder: &Coder, bytes: &mut &[u8]) -> Result<V
 }
 
 /// Elements without bytes, such as global windows, are decoded up to this many, lest a few bytes
-/// take all memory.
+/// take all memory; in one list, however it is cut into batches.
 const EMPTY_MAX: u64 = 1 << 16;
-const EMPTY_LIST_MAX: usize = 1 << 20;
