@@ -62,31 +62,37 @@ pub fn parts(coder: &Coder) -> Result<(&Coder, &Coder)> {
 ///
 /// `coder` is a windowed-value coder; the frame must end with its last element.
 pub fn scan(coder: &Coder, bytes: Bytes) -> Result<Chunk> {
+    let length = bytes.len();
+    let chunk = scan_whole(coder, bytes)?;
+    if chunk.bytes.len() < length {
+        return Err(Error::Truncated);
+    }
+    Ok(chunk)
+}
+
+/// The same for a frame that may be cut inside its last element, which is left out then.
+pub fn scan_whole(coder: &Coder, mut bytes: Bytes) -> Result<Chunk> {
     let mut count = 0_u32;
     let mut min_timestamp = Timestamp::MAX;
+    let mut end = 0;
     for element in Elements::new(coder, &bytes) {
-        // An element takes a byte at least, and no frame comes near 4 GiB.
-        count = count.saturating_add(1);
-        min_timestamp = min_timestamp.min(element?.timestamp);
+        match element {
+            Ok(element) => {
+                // An element takes a byte at least, and no frame comes near 4 GiB.
+                count = count.saturating_add(1);
+                min_timestamp = min_timestamp.min(element.timestamp);
+                end = element.value.end;
+            }
+            Err(Error::Truncated) => break,
+            Err(error) => return Err(error),
+        }
     }
+    bytes.truncate(end);
     Ok(Chunk {
         bytes,
         count,
         min_timestamp,
     })
-}
-
-/// Where the last whole element of a frame ends that may be cut inside an element.
-pub fn scan_whole(coder: &Coder, bytes: &[u8]) -> Result<usize> {
-    let mut end = 0;
-    for element in Elements::new(coder, bytes) {
-        match element {
-            Ok(element) => end = element.value.end,
-            Err(Error::Truncated) => break,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(end)
 }
 
 /// Where one element lies in a data frame.
@@ -271,9 +277,11 @@ mod tests {
             let cut = cut.index(bytes.len());
             let chunk = scan(&coder(), bytes[..cut].to_vec().into());
             prop_assert_eq!(chunk.is_ok(), cut == 0);
-            prop_assert_eq!(scan_whole(&coder(), &bytes[..cut]), Ok(0));
+            let none = scan_whole(&coder(), bytes[..cut].to_vec().into()).expect("elements");
+            prop_assert_eq!((none.count, none.bytes.len()), (0, 0));
             let two = [&bytes[..], &bytes[..cut]].concat();
-            prop_assert_eq!(scan_whole(&coder(), &two), Ok(bytes.len()));
+            let one = scan_whole(&coder(), two.into());
+            prop_assert_eq!(one, scan(&coder(), bytes.into()));
         }
     }
 

@@ -208,13 +208,15 @@ impl Staged {
         if !self.begun.is_empty()
             && let Some(element) = self.complete(coder, &mut bytes)?
         {
-            self.stage(coder, &element)?;
+            self.stage(coder, &element, None)?;
         }
-        if cut {
-            let end = coder::windowed_value::scan_whole(coder, &bytes)?;
-            self.begun.extend_from_slice(&bytes.split_off(end));
+        if !cut {
+            return self.stage(coder, &bytes, None);
         }
-        self.stage(coder, &bytes)
+        let whole = coder::windowed_value::scan_whole(coder, bytes.clone())?;
+        self.begun.extend_from_slice(&bytes[whole.bytes.len()..]);
+        let bytes = whole.bytes.clone();
+        self.stage(coder, &bytes, Some(whole))
     }
 
     /// Whether an element has begun and not ended.
@@ -247,9 +249,16 @@ impl Staged {
         Ok(None)
     }
 
-    fn stage(&mut self, coder: &Coder, bytes: &Bytes) -> Result<(), coder::Error> {
+    /// Stages whole elements; `scanned` is the chunk of them where it is known.
+    fn stage(
+        &mut self,
+        coder: &Coder,
+        bytes: &Bytes,
+        scanned: Option<Chunk>,
+    ) -> Result<(), coder::Error> {
         if self.parts.iter().any(|part| matches!(part, Part::Queue(_))) {
-            let chunk = coder::windowed_value::scan(coder, bytes.clone())?;
+            let scan = || coder::windowed_value::scan(coder, bytes.clone());
+            let chunk = scanned.map_or_else(scan, Ok)?;
             for part in &mut self.parts {
                 if let Part::Queue(chunks) = part
                     && chunk.count > 0
