@@ -1,18 +1,14 @@
 //! A harness without streams: what it would send is handed over, for tests of what that may be.
 
-use std::collections::VecDeque;
-use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http_body::{Body, Frame};
 use tonic::Status;
 
 use crate::fnapi::connection::Connection;
-use crate::fnapi::framing::Received;
+use crate::fnapi::framing::{Frames, Received};
 use crate::fnapi::server::{HarnessSpec, Settings};
 use crate::fnapi::{control, data, state};
 use crate::model::BundleId;
@@ -68,20 +64,5 @@ impl DetachedHarness {
     /// What the stream would be closed with.
     pub fn ask_state(&self, request: StateRequest) -> Result<(), Status> {
         state::handle(&self.connection, request)
-    }
-}
-
-/// The body of a call that is all there.
-struct Frames(VecDeque<Bytes>);
-
-impl Body for Frames {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        Poll::Ready(self.0.pop_front().map(|frame| Ok(Frame::data(frame))))
     }
 }

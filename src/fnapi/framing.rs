@@ -226,6 +226,21 @@ impl Buf for Rope {
     }
 }
 
+/// The body of a call that is all there.
+pub(crate) struct Frames(pub(crate) VecDeque<Bytes>);
+
+impl Body for Frames {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Poll::Ready(self.0.pop_front().map(|frame| Ok(Frame::data(frame))))
+    }
+}
+
 /// The body of an answer: what an outbox sends.
 pub(crate) struct Sent {
     stream: OutboxStream,
@@ -400,20 +415,6 @@ mod tests {
         Section {
             header,
             pieces: sizes.iter().map(piece).collect(),
-        }
-    }
-
-    struct Frames(VecDeque<Bytes>);
-
-    impl Body for Frames {
-        type Data = Bytes;
-        type Error = Status;
-
-        fn poll_frame(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-            Poll::Ready(self.0.pop_front().map(|frame| Ok(Frame::data(frame))))
         }
     }
 

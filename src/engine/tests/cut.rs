@@ -75,17 +75,8 @@ fn cuts_inside_elements_change_nothing() {
 #[test]
 fn output_that_ends_inside_an_element_fails_the_bundle() {
     let mut rig = Rig::new(word_count(), Settings::default());
-    let bundle = rig.started[0].bundle;
     let whole = encode(&[(5, "a:1")]);
-    rig.tell(
-        bundle,
-        Event::Data {
-            bundle,
-            output: 0,
-            bytes: whole.slice(..whole.len() - 1),
-            cut: true,
-        },
-    );
+    rig.put_out(whole.slice(..whole.len() - 1), true);
     rig.finish(&[]);
     rig.check(expect![[r#"
         watermark impulse MAX

@@ -27,15 +27,7 @@ impl Rig {
     }
 
     fn output(&mut self) {
-        let bundle = self.started.front().expect("a bundle is running").bundle;
-        let (output, bytes) = (0, encode(&[(5, "x")]));
-        let event = Event::Data {
-            bundle,
-            output,
-            bytes,
-            cut: false,
-        };
-        self.tell(bundle, event);
+        self.put_out(encode(&[(5, "x")]), false);
     }
 }
 

@@ -171,24 +171,27 @@ impl Rig {
         self.end_first(Bytes::from(output), Vec::new());
     }
 
+    /// The bundle that started first puts out these bytes at output 0.
+    fn put_out(&mut self, bytes: Bytes, cut: bool) {
+        let bundle = self.started.front().expect("a bundle is running").bundle;
+        let event = Event::Data {
+            bundle,
+            output: 0,
+            bytes,
+            cut,
+        };
+        self.tell(bundle, event);
+    }
+
     fn end_first(&mut self, bytes: Bytes, residuals: Vec<Residual>) {
+        if !bytes.is_empty() {
+            self.put_out(bytes, false);
+        }
         let bundle = self
             .started
             .pop_front()
             .expect("a bundle is running")
             .bundle;
-        if !bytes.is_empty() {
-            let output = 0;
-            self.tell(
-                bundle,
-                Event::Data {
-                    bundle,
-                    output,
-                    bytes,
-                    cut: false,
-                },
-            );
-        }
         self.tell(
             bundle,
             Event::Finished {
@@ -609,16 +612,7 @@ fn lanes_share_the_keys() {
 #[test]
 fn a_failed_bundle_leaves_nothing_and_is_tried_again() {
     let mut rig = Rig::new(word_count(), Settings::default());
-    let bundle = rig.started[0].bundle;
-    rig.tell(
-        bundle,
-        Event::Data {
-            bundle,
-            output: 0,
-            bytes: encode(&[(5, "lost:1")]),
-            cut: false,
-        },
-    );
+    rig.put_out(encode(&[(5, "lost:1")]), false);
     rig.fail("boom");
     rig.finish(&[(5, "kept:1")]);
     rig.finish(&[]);
@@ -665,16 +659,7 @@ fn a_job_fails_after_four_tries() {
 #[test]
 fn bytes_that_are_no_elements_fail_the_bundle() {
     let mut rig = Rig::new(word_count(), Settings::default());
-    let bundle = rig.started[0].bundle;
-    rig.tell(
-        bundle,
-        Event::Data {
-            bundle,
-            output: 0,
-            bytes: Bytes::from_static(b"junk"),
-            cut: false,
-        },
-    );
+    rig.put_out(Bytes::from_static(b"junk"), false);
     rig.finish(&[]);
     rig.check(expect![[r#"
         watermark impulse MAX

@@ -57,16 +57,7 @@ fn goes_on_at(trigger: Trigger) -> i64 {
         stage: StageId(0),
         elements: vec![(Timestamp::from_millis(1), Bytes::from_static(b"m"))],
     });
-    let bundle = rig.started[0].bundle;
-    rig.tell(
-        bundle,
-        Event::Data {
-            bundle,
-            output: 0,
-            bytes: in_first_window(&[(1, "m")]),
-            cut: false,
-        },
-    );
+    rig.put_out(in_first_window(&[(1, "m")]), false);
     rig.finish(&[]);
     for to in 0..100 {
         rig.play(ScriptEvent::Watermark {
