@@ -5,51 +5,19 @@ import subprocess
 
 import apache_beam as beam
 import pytest
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.runners.sdf_utils import RestrictionTrackerView
 from apache_beam.transforms import trigger, userstate, window
-from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.utils.timestamp import Duration
 
 import jobs
 import pipelines
+from restrictions import Bounded, Unbounded
 
 State = jobs.State
 DRAIN_SECONDS_MAX = 30
 PAUSE = Duration(seconds=0.02)
-
-
-class UnboundedTracker(OffsetRestrictionTracker):
-    """An offset range that does not end by itself."""
-
-    def is_bounded(self):
-        """By Beam's default such a restriction is dropped by a drain."""
-        return False
-
-
-class Bounded(RestrictionProvider):
-    """The numbers below the element."""
-
-    def create_tracker(self, restriction):
-        """Counts through the range."""
-        return OffsetRestrictionTracker(restriction)
-
-    def initial_restriction(self, element):
-        """From 0."""
-        return OffsetRange(0, element)
-
-    def restriction_size(self, element, restriction):
-        """One for each number."""
-        return restriction.size()
-
-
-class Unbounded(Bounded):
-    """As many numbers as there are; a drain drops what is left."""
-
-    def create_tracker(self, restriction):
-        """Counts until told to stop."""
-        return UnboundedTracker(restriction)
 
 
 class ToTheNextTen(Unbounded):

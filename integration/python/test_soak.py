@@ -6,14 +6,13 @@ import time
 
 import apache_beam as beam
 import pytest
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.transforms import userstate, window
-from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.utils.timestamp import Duration
 
 import jobs
 import pipelines
+from restrictions import Unbounded
 
 MINUTES = float(os.environ.get("TIDEMILL_SOAK_MINUTES", "10"))
 # By then all that is made once has been made.
@@ -23,35 +22,11 @@ MEBIBYTE = 1 << 20
 DRAIN_SECONDS_MAX = 60
 
 
-class EndlessTracker(OffsetRestrictionTracker):
-    """A range that a drain cuts off."""
-
-    def is_bounded(self):
-        """It does not end by itself."""
-        return False
-
-
-class Endless(RestrictionProvider):
-    """Numbers from 0."""
-
-    def create_tracker(self, restriction):
-        """Counts until told to stop."""
-        return EndlessTracker(restriction)
-
-    def initial_restriction(self, element):
-        """More than are reached."""
-        return OffsetRange(0, 10**9)
-
-    def restriction_size(self, element, restriction):
-        """One for each number."""
-        return restriction.size()
-
-
 class DeferItself(beam.DoFn):
     """A number, and the rest a moment later."""
 
     @beam.DoFn.unbounded_per_element()
-    def process(self, element, tracker=beam.DoFn.RestrictionParam(Endless())):
+    def process(self, element, tracker=beam.DoFn.RestrictionParam(Unbounded())):
         """Claims one number."""
         number = tracker.current_restriction().start
         if tracker.try_claim(number):
@@ -101,7 +76,7 @@ def test_memory_is_flat(flags, job_service, request, tmp_path):
         (pipeline | PeriodicImpulse(fire_interval=0.05, apply_windowing=False)
          | beam.WindowInto(window.FixedWindows(1)) | beam.Map(lambda _: ("key", 1))
          | beam.CombinePerKey(sum) | "Windows" >> beam.Map(lambda kv: _note(kv[1], windows)))
-        (pipeline | beam.Create(range(20)) | beam.Reshuffle() | beam.ParDo(DeferItself())
+        (pipeline | beam.Create(range(10**9, 10**9 + 20)) | beam.Reshuffle() | beam.ParDo(DeferItself())
          | beam.ParDo(Forget()) | "Forgotten" >> beam.Map(_note, forgotten))
 
     result = pipelines.submit(flags, build)

@@ -5,12 +5,11 @@ import time
 
 import apache_beam as beam
 import pytest
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.transforms import userstate, window
-from apache_beam.transforms.core import RestrictionProvider
 
 import jobs
 import pipelines
+from restrictions import Bounded, Unbounded
 
 ELEMENTS = 10
 # Far more than a split takes, and less than the suite may.
@@ -33,45 +32,13 @@ class WaitForOthers(beam.DoFn):
         yield element
 
 
-class Range(RestrictionProvider):
-    """The numbers below the element, in one piece."""
-
-    def create_tracker(self, restriction):
-        """Counts through the range."""
-        return OffsetRestrictionTracker(restriction)
-
-    def initial_restriction(self, element):
-        """From 0."""
-        return OffsetRange(0, element)
-
-    def restriction_size(self, element, restriction):
-        """One for each number."""
-        return restriction.size()
-
-
-class EndlessTracker(OffsetRestrictionTracker):
-    """A range that a drain cuts off."""
-
-    def is_bounded(self):
-        """It does not end by itself."""
-        return False
-
-
-class Endless(Range):
-    """As many numbers as there are."""
-
-    def create_tracker(self, restriction):
-        """Counts until told to stop."""
-        return EndlessTracker(restriction)
-
-
 class WaitForTheEnd(beam.DoFn):
     """The first number of the element waits until its last has been processed elsewhere."""
 
     def __init__(self, folder):
         self._folder = str(folder)
 
-    def process(self, element, tracker=beam.DoFn.RestrictionParam(Range())):
+    def process(self, element, tracker=beam.DoFn.RestrictionParam(Bounded())):
         """Leaves a file for each number."""
         folder = pathlib.Path(self._folder)
         number = tracker.current_restriction().start
@@ -87,7 +54,7 @@ class NeverReturns(beam.DoFn):
     """Counts for as long as it is let, without ever deferring."""
 
     @beam.DoFn.unbounded_per_element()
-    def process(self, element, tracker=beam.DoFn.RestrictionParam(Endless())):
+    def process(self, element, tracker=beam.DoFn.RestrictionParam(Unbounded())):
         """One number every ten milliseconds, with its own as time in seconds."""
         number = tracker.current_restriction().start
         while tracker.try_claim(number):
