@@ -30,6 +30,14 @@ def wait_until_childless(pid, seconds):
         time.sleep(0.1)
 
 
+def resident_bytes(pid):
+    """How much memory a process has in use."""
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError(f"process {pid} is gone")
+
+
 def _parent(entry):
     """Parent id of a process, or None for one that is dead or gone."""
     try:

@@ -1,7 +1,6 @@
 """A streaming job runs for minutes and takes no more memory at its end than at its beginning."""
 
 import os
-import pathlib
 import time
 
 import apache_beam as beam
@@ -12,6 +11,7 @@ from apache_beam.utils.timestamp import Duration
 
 import jobs
 import pipelines
+import processes
 from restrictions import Unbounded
 
 MINUTES = float(os.environ.get("TIDEMILL_SOAK_MINUTES", "10"))
@@ -57,13 +57,6 @@ def _note(count, file):
         lines.write(f"{count}\n")
 
 
-def _resident_bytes(pid):
-    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    raise AssertionError(f"process {pid} is gone")
-
-
 @pytest.mark.timeout(MINUTES * 60 + 200)
 def test_memory_is_flat(flags, job_service, request, tmp_path):
     """Impulses in windows, restrictions that defer themselves, keys that come and go."""
@@ -83,7 +76,7 @@ def test_memory_is_flat(flags, job_service, request, tmp_path):
     started, readings = time.monotonic(), []
     while (passed := time.monotonic() - started) < MINUTES * 60:
         time.sleep(min(10, MINUTES * 6))
-        readings.append((passed, _resident_bytes(pid)))
+        readings.append((passed, processes.resident_bytes(pid)))
         assert job_service.state(result._job_id) == jobs.State.RUNNING
     print("MiB:", [round(size / MEBIBYTE, 1) for _, size in readings])
     job_service.drain(result._job_id)

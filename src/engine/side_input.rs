@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::coder;
-use crate::engine::tables::{SideInputAddress, SideInputTable};
+use crate::engine::tables::{SideInputAddress, SideInputTable, ValuesPage};
 use crate::engine::window;
 use crate::model::coder::Coder;
 use crate::model::ids::StageId;
@@ -15,7 +15,7 @@ use crate::model::time::Timestamp;
 use crate::model::window::{Window, WindowFn};
 use crate::model::windowing::Trigger;
 
-/// A page of side input that goes out in one reply.
+/// About how many bytes of keys go out in one reply.
 const PAGE_BYTES: usize = 2 << 20;
 
 /// Elements for one side input, with the windows they are in.
@@ -185,34 +185,67 @@ pub fn serve(
         index,
         window: window.clone(),
     };
-    let page = match page_number(continuation.as_ref()) {
-        Ok(page) => page,
-        Err(error) => return Some(StateReply::Error(error)),
-    };
-    let (data, more) = match key {
-        StateKey::MultimapSideInput { key, .. } => {
-            table.values(&address, Some(key), page, PAGE_BYTES)
+    let token = continuation.as_ref();
+    let page = match key {
+        StateKey::MultimapKeysSideInput { .. } => {
+            read_keys(token, |after| table.keys(&address, after, PAGE_BYTES))
         }
-        StateKey::MultimapKeysSideInput { .. } => table.keys(&address, page, PAGE_BYTES),
-        StateKey::MultimapKeysValuesSideInput { .. } => {
-            table.keys_values(&address, page, PAGE_BYTES)
-        }
-        _ => table.values(&address, None, page, PAGE_BYTES),
+        StateKey::MultimapKeysValuesSideInput { .. } => read_keys(token, |after| {
+            table.keys_values(&address, after, PAGE_BYTES)
+        }),
+        StateKey::MultimapSideInput { key, .. } => read_values(table, &address, Some(key), token),
+        _ => read_values(table, &address, None, token),
     };
-    let continuation = more.map(|next| Bytes::copy_from_slice(&next.to_be_bytes()));
-    Some(StateReply::Data { data, continuation })
+    Some(match page {
+        Some((data, continuation)) => StateReply::Data { data, continuation },
+        None => StateReply::Error(format!(
+            "the continuation token is not one of what side input {name} of {transform} holds: \
+             a newer pane may have come since it was given out"
+        )),
+    })
 }
 
 /// Side inputs by transform and local name, as state keys name them.
 pub type SideInputIndex = BTreeMap<String, BTreeMap<String, (StageId, usize)>>;
 
-fn page_number(continuation: Option<&Bytes>) -> Result<u64, String> {
-    let Some(token) = continuation else {
-        return Ok(0);
+/// One page, and the token of the next one; `None` when the token makes no sense.
+type Page = Option<(Bytes, Option<Bytes>)>;
+
+fn read_values(
+    table: &impl SideInputTable,
+    address: &SideInputAddress,
+    key: Option<&Bytes>,
+    token: Option<&Bytes>,
+) -> Page {
+    let from = match token {
+        None => None,
+        Some(token) => {
+            let (pane, number) = token.split_first_chunk()?;
+            Some(ValuesPage {
+                pane: i64::from_be_bytes(*pane),
+                number: u64::from_be_bytes(number.try_into().ok()?),
+            })
+        }
     };
-    let token: [u8; 8] = token
-        .as_ref()
-        .try_into()
-        .map_err(|_| "the continuation token is not one that was given out".to_owned())?;
-    Ok(u64::from_be_bytes(token))
+    let (data, next) = table.values(address, key, from)?;
+    let token = next.map(|ValuesPage { pane, number }| {
+        Bytes::from([pane.to_be_bytes(), number.to_be_bytes()].concat())
+    });
+    Some((data, token))
 }
+
+fn read_keys(
+    token: Option<&Bytes>,
+    read: impl FnOnce(Option<&[u8]>) -> (Bytes, Option<Bytes>),
+) -> Page {
+    let after = match token {
+        None => None,
+        Some(token) => Some(token.strip_prefix(&[BEHIND])?),
+    };
+    let (data, last) = read(after);
+    let token = last.map(|key| Bytes::from([&[BEHIND][..], &key[..]].concat()));
+    Some((data, token))
+}
+
+/// Starts a token that names a key, which may be empty.
+const BEHIND: u8 = b'>';

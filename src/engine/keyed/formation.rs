@@ -10,7 +10,7 @@ use crate::engine::Lane;
 use crate::engine::action::{Action, Release, StartBundle};
 use crate::engine::bundle::{KeyedBundle, Work};
 use crate::engine::keyed::expiry::expiry;
-use crate::engine::keyed::state::{self, StateChanges};
+use crate::engine::keyed::state::{self, Asking, StateChanges};
 use crate::engine::keyed::{KeyWork, KeyedElement, KeyedElements, TakenKey, TimerChanges};
 use crate::engine::stages::{self, KeyedState};
 use crate::engine::tables::{Tables, TimerId, TimerTable, UserStateTable};
@@ -168,15 +168,14 @@ impl Lane {
             return StateReply::Error("the stage of the bundle keeps no state".to_owned());
         };
         let executable = stages::executable(&self.graph.stages[running.stage.index()]);
-        state::serve(
-            running.stage,
-            executable.map_or(&[], |executable| &executable.user_states),
-            &mut keyed.state,
-            tables.user_state(),
-            key,
-            operation,
-        )
-        .unwrap_or_else(|| StateReply::Error("there is no such state".to_owned()))
+        let asking = Asking {
+            bundle,
+            stage: running.stage,
+            states: executable.map_or(&[], |executable| &executable.user_states),
+        };
+        let table = tables.user_state();
+        let reply = state::serve(asking, &mut keyed.state, table, key, operation);
+        reply.unwrap_or_else(|| StateReply::Error("there is no such state".to_owned()))
     }
 
     /// Commits what a bundle did to its keys.

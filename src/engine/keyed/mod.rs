@@ -2,6 +2,7 @@
 
 mod expiry;
 mod formation;
+mod pages;
 mod queue;
 mod state;
 mod timers;

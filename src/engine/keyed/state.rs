@@ -1,18 +1,16 @@
-//! A running bundle's view of user state: its own writes over what is committed.
+//! What a running bundle reads and writes of user state: its own writes over what is committed.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::coder;
+use crate::engine::keyed::pages::{self, CellView};
 use crate::engine::tables::{StateAddress, StateEntry, UserStateTable};
-use crate::model::coder::Coder;
-use crate::model::ids::StageId;
+use crate::model::ids::{BundleId, StageId};
 use crate::model::stage::UserState;
 use crate::model::state::{StateKey, StateOperation, StateReply};
-
-/// About how many bytes go out in one reply.
-const PAGE_BYTES: usize = 2 << 20;
 
 /// What a running bundle has written.
 #[derive(Debug, Default)]
@@ -21,28 +19,30 @@ pub struct StateChanges {
 }
 
 #[derive(Debug, Default)]
-struct CellChanges {
-    /// What was committed is gone.
-    cleared: bool,
-    entries: BTreeMap<StateEntry, EntryChanges>,
+pub(super) struct CellChanges {
+    /// How often anything of the cell was cleared.
+    clears: u32,
+    /// Which of these cleared all that was there; 0: none.
+    pub(super) cleared_by: u32,
+    pub(super) entries: BTreeMap<StateEntry, EntryChanges>,
 }
 
 #[derive(Debug, Default)]
-struct EntryChanges {
-    /// What was committed is gone.
-    cleared: bool,
-    appended: Vec<Bytes>,
+pub(super) struct EntryChanges {
+    /// Which clear of the cell was of this entry; 0: none.
+    pub(super) cleared_by: u32,
+    pub(super) appended: Vec<Bytes>,
 }
 
 impl StateChanges {
     /// Commits everything written.
     pub fn apply(self, table: &mut impl UserStateTable) {
         for (address, cell) in self.cells {
-            if cell.cleared {
+            if cell.cleared_by > 0 {
                 table.clear(&address);
             }
             for (entry, changes) in cell.entries {
-                if changes.cleared {
+                if changes.cleared_by > 0 {
                     table.remove(&address, &entry);
                 }
                 if !changes.appended.is_empty() {
@@ -52,38 +52,16 @@ impl StateChanges {
         }
     }
 
-    fn values(
-        &self,
-        table: &impl UserStateTable,
-        address: &StateAddress,
-        entry: &StateEntry,
-    ) -> Vec<Bytes> {
-        let cell = self.cells.get(address);
-        let changes = cell.and_then(|cell| cell.entries.get(entry));
-        let cleared =
-            cell.is_some_and(|cell| cell.cleared) || changes.is_some_and(|changes| changes.cleared);
-        let committed = if cleared {
-            &[]
-        } else {
-            table.values(address, entry)
-        };
-        let appended = changes.map_or(&[][..], |changes| &changes.appended);
-        committed.iter().chain(appended).cloned().collect()
-    }
-
-    fn entries(&self, table: &impl UserStateTable, address: &StateAddress) -> Vec<StateEntry> {
-        let cell = self.cells.get(address);
-        let mut entries = match cell {
-            Some(cell) if cell.cleared => Vec::new(),
-            _ => table.entries(address),
-        };
-        if let Some(cell) = cell {
-            entries.extend(cell.entries.keys().cloned());
-            entries.sort();
-            entries.dedup();
+    fn view<'a, T: UserStateTable>(
+        &'a self,
+        table: &'a T,
+        address: &'a StateAddress,
+    ) -> CellView<'a, T> {
+        CellView {
+            address,
+            table,
+            changes: self.cells.get(address),
         }
-        entries.retain(|entry| !self.values(table, address, entry).is_empty());
-        entries
     }
 
     fn append(&mut self, address: StateAddress, entry: StateEntry, data: Bytes) {
@@ -92,55 +70,60 @@ impl StateChanges {
     }
 
     fn clear(&mut self, address: StateAddress) {
-        *self.cells.entry(address).or_default() = CellChanges {
-            cleared: true,
-            entries: BTreeMap::new(),
-        };
+        let cell = self.cells.entry(address).or_default();
+        cell.clears += 1;
+        cell.cleared_by = cell.clears;
+        cell.entries.clear();
     }
 
     fn clear_entry(&mut self, address: StateAddress, entry: StateEntry) {
         let cell = self.cells.entry(address).or_default();
-        cell.entries.insert(
-            entry,
-            EntryChanges {
-                cleared: true,
-                appended: Vec::new(),
-            },
-        );
+        cell.clears += 1;
+        let changes = EntryChanges {
+            cleared_by: cell.clears,
+            appended: Vec::new(),
+        };
+        cell.entries.insert(entry, changes);
     }
 }
 
-/// Answers a request for user state of a stage that declares `states`; `None` when the key is of another
-/// kind.
+/// Who asks for user state.
+#[derive(Clone, Copy, Debug)]
+pub struct Asking<'a> {
+    pub bundle: BundleId,
+    pub stage: StageId,
+    /// What the stage declares.
+    pub states: &'a [UserState],
+}
+
+/// Answers a request for user state; `None` when the key is of another kind.
 pub fn serve(
-    stage: StageId,
-    states: &[UserState],
+    asking: Asking<'_>,
     changes: &mut StateChanges,
     table: &impl UserStateTable,
     key: StateKey,
     operation: StateOperation,
 ) -> Option<StateReply> {
-    let (address, part) = part_of(stage, key)?;
-    Some(match operation {
+    let (address, part) = part_of(asking.stage, key)?;
+    let done = match operation {
         StateOperation::Get { continuation } => {
-            match read(states, changes, table, &address, &part) {
-                Ok(values) => page(&values, continuation.as_ref()),
-                Err(error) => StateReply::Error(error),
-            }
+            let view = changes.view(table, &address);
+            let page = pages::read(asking, &view, &part, continuation.as_ref());
+            page.map(|(data, continuation)| StateReply::Data { data, continuation })
         }
-        StateOperation::Append { data } => match append(changes, address, part, data) {
-            Ok(()) => StateReply::Done,
-            Err(error) => StateReply::Error(error),
-        },
+        StateOperation::Append { data } => {
+            append(changes, address, part, data).map(|()| StateReply::Done)
+        }
         StateOperation::Clear => {
             clear(changes, table, address, part);
-            StateReply::Done
+            Ok(StateReply::Done)
         }
-    })
+    };
+    Some(done.unwrap_or_else(StateReply::Error))
 }
 
 /// Which part of a cell a request is about.
-enum Part {
+pub(super) enum Part {
     Entry(StateEntry),
     MapKeys,
     MapEntries,
@@ -207,71 +190,6 @@ fn part_of(stage: StageId, key: StateKey) -> Option<(StateAddress, Part)> {
     })
 }
 
-fn read(
-    states: &[UserState],
-    changes: &StateChanges,
-    table: &impl UserStateTable,
-    address: &StateAddress,
-    part: &Part,
-) -> Result<Vec<Bytes>, String> {
-    Ok(match part {
-        Part::Entry(entry) => changes.values(table, address, entry),
-        Part::MapKeys => {
-            let entries = changes.entries(table, address).into_iter();
-            entries
-                .filter_map(|entry| match entry {
-                    StateEntry::MapKey(key) => Some(key),
-                    StateEntry::Bag | StateEntry::SortKey(_) => None,
-                })
-                .collect()
-        }
-        Part::MapEntries => {
-            let coder = states
-                .iter()
-                .find(|state| state.transform == address.transform && state.name == address.name)
-                .and_then(|state| state.multimap_values.as_ref());
-            let coder = coder.ok_or_else(|| format!("state {} is no multimap", address.name))?;
-            let mut all = Vec::new();
-            for entry in changes.entries(table, address) {
-                if let StateEntry::MapKey(key) = &entry {
-                    let values = changes.values(table, address, &entry);
-                    let entry = map_entry(coder, key, &values).map_err(|error| {
-                        format!("the entries of state {} cannot be listed: {error}; read its keys and get each", address.name)
-                    })?;
-                    all.push(entry);
-                }
-            }
-            all
-        }
-        Part::Range(start, end) => {
-            let in_range = |entry: &StateEntry| matches!(entry, StateEntry::SortKey(key) if (*start..*end).contains(key));
-            let entries = changes.entries(table, address).into_iter().filter(in_range);
-            entries
-                .flat_map(|entry| changes.values(table, address, &entry))
-                .collect()
-        }
-    })
-}
-
-/// A map key and the iterable of its values, which were appended some at a time.
-fn map_entry(coder: &Coder, key: &Bytes, values: &[Bytes]) -> Result<Bytes, coder::Error> {
-    let mut count = 0;
-    for appended in values {
-        let mut rest: &[u8] = appended;
-        while !rest.is_empty() {
-            let before = rest.len();
-            coder::length::skip(coder, &mut rest)?;
-            if rest.len() == before {
-                return Err(coder::Error::WrongCoder("value that takes bytes"));
-            }
-            count += 1;
-        }
-    }
-    let mut entry = key.to_vec();
-    coder::iterable::write_known(&mut entry, count, values);
-    Ok(Bytes::from(entry))
-}
-
 fn append(
     changes: &mut StateChanges,
     address: StateAddress,
@@ -320,62 +238,16 @@ fn clear(
         Part::Entry(entry) => changes.clear_entry(address, entry),
         Part::MapKeys | Part::MapEntries => changes.clear(address),
         Part::Range(start, end) => {
-            for entry in changes.entries(table, &address) {
-                if matches!(entry, StateEntry::SortKey(key) if (start..end).contains(&key)) {
-                    changes.clear_entry(address.clone(), entry);
-                }
+            let view = changes.view(table, &address);
+            let first = StateEntry::SortKey(start);
+            let entries = view.entries(Bound::Included(&first));
+            let cleared: Vec<StateEntry> = entries
+                .take_while(|entry| pages::is_before(entry, end))
+                .cloned()
+                .collect();
+            for entry in cleared {
+                changes.clear_entry(address.clone(), entry);
             }
         }
     }
-}
-
-/// One page of concatenated values; a continuation token is the byte offset of the next. Python
-/// decodes each page by itself, so a page ends where a value does: as appended, they are whole elements.
-fn page(values: &[Bytes], continuation: Option<&Bytes>) -> StateReply {
-    let from = match continuation.map(|token| <[u8; 8]>::try_from(token.as_ref())) {
-        None => 0,
-        Some(Ok(token)) => u64::from_be_bytes(token) as usize,
-        Some(Err(_)) => {
-            return StateReply::Error("the continuation token was not given out".to_owned());
-        }
-    };
-    let total: usize = values.iter().map(Bytes::len).sum();
-    let end = page_end(values, from, total);
-    let continuation = (end < total).then(|| Bytes::copy_from_slice(&(end as u64).to_be_bytes()));
-    StateReply::Data {
-        data: slice_of(values, from.min(end), end),
-        continuation,
-    }
-}
-
-/// The last end of a value within a page's length of `from`, or the first one after `from`.
-fn page_end(values: &[Bytes], from: usize, total: usize) -> usize {
-    let limit = from.saturating_add(PAGE_BYTES);
-    let mut end = 0;
-    for value in values {
-        let next = end + value.len();
-        if end > from && next > limit {
-            return end;
-        }
-        end = next;
-    }
-    total
-}
-
-/// Bytes `from..to` of the concatenation; without a copy where they lie in one value.
-fn slice_of(values: &[Bytes], from: usize, to: usize) -> Bytes {
-    let mut at = 0;
-    let mut joined = BytesMut::new();
-    for value in values {
-        let (start, end) = (from.max(at), to.min(at + value.len()));
-        if start < end {
-            let part = start - at..end - at;
-            if start == from && end == to {
-                return value.slice(part);
-            }
-            joined.extend_from_slice(&value[part]);
-        }
-        at += value.len();
-    }
-    joined.freeze()
 }

@@ -8,7 +8,7 @@ mod user_state;
 
 pub use dedup::DedupTable;
 pub use group::GroupTable;
-pub use side_input::{SideInputAddress, SideInputTable};
+pub use side_input::{SideInputAddress, SideInputTable, ValuesPage};
 pub use timer::{TimerId, TimerTable};
 pub use user_state::{StateAddress, StateEntry, UserStateTable};
 

@@ -21,24 +21,36 @@ pub trait SideInputTable {
     /// replaces it; an older one is dropped.
     fn put(&mut self, address: &SideInputAddress, key: Option<Bytes>, pane: i64, value: &[u8]);
 
-    /// One page of whole values, concatenated, from byte offset `from`, and where the next one starts.
+    /// One page of whole values, back to back: the first, or that at `from`. `None` when what there is now has
+    /// no such page: a newer pane has come since.
     fn values(
         &self,
         address: &SideInputAddress,
         key: Option<&Bytes>,
-        from: u64,
+        from: Option<ValuesPage>,
+    ) -> Option<(Bytes, Option<ValuesPage>)>;
+
+    /// One page of a multimap's distinct encoded keys, behind the key `after`, and which key was the last if
+    /// there are more.
+    fn keys(
+        &self,
+        address: &SideInputAddress,
+        after: Option<&[u8]>,
         bytes_max: usize,
-    ) -> (Bytes, Option<u64>);
+    ) -> (Bytes, Option<Bytes>);
 
-    /// One page of a multimap's distinct encoded keys, from key number `from`.
-    fn keys(&self, address: &SideInputAddress, from: u64, bytes_max: usize)
-    -> (Bytes, Option<u64>);
-
-    /// One page of (key, big-endian count of values, values), from key number `from`.
+    /// One page of (key, big-endian count of values, values), like [`Self::keys`].
     fn keys_values(
         &self,
         address: &SideInputAddress,
-        from: u64,
+        after: Option<&[u8]>,
         bytes_max: usize,
-    ) -> (Bytes, Option<u64>);
+    ) -> (Bytes, Option<Bytes>);
+}
+
+/// Names a page of values, which stays the same as long as the pane does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValuesPage {
+    pub pane: i64,
+    pub number: u64,
 }

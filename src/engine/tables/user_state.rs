@@ -1,5 +1,7 @@
 //! User state: what DoFns keep per key and window.
 
+use std::ops::Bound;
+
 use bytes::Bytes;
 
 use crate::model::ids::StageId;
@@ -30,8 +32,12 @@ pub trait UserStateTable {
     /// The values of one entry, as they were appended.
     fn values(&self, address: &StateAddress, entry: &StateEntry) -> &[Bytes];
 
-    /// All entries of a cell, in order.
-    fn entries(&self, address: &StateAddress) -> Vec<StateEntry>;
+    /// The entries of a cell from `from` on, in order; each has values.
+    fn entries(
+        &self,
+        address: &StateAddress,
+        from: Bound<&StateEntry>,
+    ) -> impl Iterator<Item = &StateEntry>;
 
     /// Appends to one entry.
     fn append(&mut self, address: &StateAddress, entry: StateEntry, values: Vec<Bytes>);

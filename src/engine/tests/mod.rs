@@ -8,6 +8,7 @@ mod read;
 mod script;
 mod side_inputs;
 mod state;
+mod state_pages;
 mod timers;
 
 use std::collections::{BTreeMap, VecDeque};

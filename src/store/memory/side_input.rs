@@ -2,10 +2,11 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use bytes::Bytes;
 
-use crate::engine::tables::{SideInputAddress, SideInputTable};
+use crate::engine::tables::{SideInputAddress, SideInputTable, ValuesPage};
 
 /// Side inputs by stage, index and encoded window.
 #[derive(Debug, Default)]
@@ -20,18 +21,20 @@ struct Contents {
     by_key: BTreeMap<Bytes, Paned>,
 }
 
-/// Values of the newest pane, concatenated.
+/// Values of the newest pane, back to back, in pages of whole values.
 #[derive(Debug, Default)]
 struct Paned {
     pane: i64,
     count: u32,
-    bytes: Vec<u8>,
-    /// Ends of some values, about [`MARK_BYTES`] apart: where a page may end.
-    marks: Vec<usize>,
+    full: Vec<Bytes>,
+    /// The page that takes the next value.
+    last: Vec<u8>,
 }
 
-/// How far apart marks are, unless a value is longer.
-const MARK_BYTES: usize = 64 << 10;
+/// A page is not longer than this, unless one value is.
+///
+/// Python decodes each page by itself, so a page holds whole values.
+const PAGE_BYTES: usize = 2 << 20;
 
 impl Paned {
     fn put(&mut self, pane: i64, value: &[u8]) {
@@ -46,24 +49,36 @@ impl Paned {
             }
         }
         self.count += 1;
-        self.bytes.extend_from_slice(value);
-        let marked = self.marks.last().copied().unwrap_or(0);
-        if self.bytes.len() - marked >= MARK_BYTES {
-            self.marks.push(self.bytes.len());
+        if !self.last.is_empty() && self.last.len() + value.len() > PAGE_BYTES {
+            let mut full = std::mem::take(&mut self.last);
+            full.shrink_to_fit();
+            self.full.push(Bytes::from(full));
+        }
+        self.last.extend_from_slice(value);
+    }
+
+    fn page(&self, from: Option<ValuesPage>) -> Option<(Bytes, Option<ValuesPage>)> {
+        let number = match from {
+            None => 0,
+            Some(from) if from.pane == self.pane => usize::try_from(from.number).ok()?,
+            Some(_) => return None,
+        };
+        let next = |number: usize| ValuesPage {
+            pane: self.pane,
+            number: number as u64,
+        };
+        match self.full.get(number) {
+            Some(page) => Some((page.clone(), Some(next(number + 1)))),
+            None if number == self.full.len() => Some((Bytes::copy_from_slice(&self.last), None)),
+            None => None,
         }
     }
 
-    /// Where the page that starts at `start` ends. Python decodes each page by itself, so a page
-    /// holds whole values, and is longer than `bytes_max` where it must be.
-    fn page_end(&self, start: usize, bytes_max: usize) -> usize {
-        let limit = start.saturating_add(bytes_max);
-        if limit >= self.bytes.len() {
-            return self.bytes.len();
+    fn write_all(&self, out: &mut Vec<u8>) {
+        for page in &self.full {
+            out.extend_from_slice(page);
         }
-        let next = self.marks.partition_point(|mark| *mark <= start);
-        let past = self.marks.partition_point(|mark| *mark <= limit);
-        let chosen = if past > next { past - 1 } else { next };
-        self.marks.get(chosen).copied().unwrap_or(self.bytes.len())
+        out.extend_from_slice(&self.last);
     }
 }
 
@@ -83,65 +98,63 @@ impl SideInputTable for MemorySideInputs {
         &self,
         address: &SideInputAddress,
         key: Option<&Bytes>,
-        from: u64,
-        bytes_max: usize,
-    ) -> (Bytes, Option<u64>) {
+        from: Option<ValuesPage>,
+    ) -> Option<(Bytes, Option<ValuesPage>)> {
         let contents = self.windows.get(address);
         let paned = contents.and_then(|contents| match key {
             Some(key) => contents.by_key.get(key),
             None => Some(&contents.values),
         });
-        let Some(paned) = paned else {
-            return (Bytes::new(), None);
-        };
-        let all = &paned.bytes;
-        let start = usize::try_from(from).unwrap_or(usize::MAX).min(all.len());
-        let end = paned.page_end(start, bytes_max);
-        let more = (end < all.len()).then_some(end as u64);
-        (Bytes::copy_from_slice(&all[start..end]), more)
+        match paned {
+            Some(paned) => paned.page(from),
+            None => from.is_none().then(|| (Bytes::new(), None)),
+        }
     }
 
     fn keys(
         &self,
         address: &SideInputAddress,
-        from: u64,
+        after: Option<&[u8]>,
         bytes_max: usize,
-    ) -> (Bytes, Option<u64>) {
+    ) -> (Bytes, Option<Bytes>) {
         let contents = self.windows.get(address);
-        page_of_keys(contents, from, bytes_max, |_, _| {})
+        page_of_keys(contents, after, bytes_max, |_, _| {})
     }
 
     fn keys_values(
         &self,
         address: &SideInputAddress,
-        from: u64,
+        after: Option<&[u8]>,
         bytes_max: usize,
-    ) -> (Bytes, Option<u64>) {
+    ) -> (Bytes, Option<Bytes>) {
         let contents = self.windows.get(address);
-        page_of_keys(contents, from, bytes_max, |page, paned| {
+        page_of_keys(contents, after, bytes_max, |page, paned| {
             page.extend_from_slice(&paned.count.to_be_bytes());
-            page.extend_from_slice(&paned.bytes);
+            paned.write_all(page);
         })
     }
 }
 
 fn page_of_keys(
     contents: Option<&Contents>,
-    from: u64,
+    after: Option<&[u8]>,
     bytes_max: usize,
     write_values: impl Fn(&mut Vec<u8>, &Paned),
-) -> (Bytes, Option<u64>) {
-    let Some(contents) = contents else {
-        return (Bytes::new(), None);
-    };
+) -> (Bytes, Option<Bytes>) {
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let keys = contents.into_iter();
+    let keys = keys.flat_map(|contents| contents.by_key.range::<[u8], _>((from, Bound::Unbounded)));
     let mut page = Vec::new();
-    let skipped = usize::try_from(from).unwrap_or(usize::MAX);
-    for (number, (key, paned)) in contents.by_key.iter().enumerate().skip(skipped) {
-        if page.len() >= bytes_max {
-            return (Bytes::from(page), Some(number as u64));
+    let mut last: Option<&Bytes> = None;
+    for (key, paned) in keys {
+        if let Some(last) = last
+            && page.len() >= bytes_max
+        {
+            return (Bytes::from(page), Some(last.clone()));
         }
         page.extend_from_slice(key);
         write_values(&mut page, paned);
+        last = Some(key);
     }
     (Bytes::from(page), None)
 }
@@ -152,35 +165,99 @@ mod tests {
 
     use super::*;
 
-    fn pages(value_bytes: usize, count: usize, bytes_max: usize) -> Vec<usize> {
-        let mut table = MemorySideInputs::default();
-        let address = SideInputAddress {
+    fn address() -> SideInputAddress {
+        SideInputAddress {
             stage: StageId(0),
             index: 0,
             window: Bytes::new(),
-        };
-        for _ in 0..count {
-            table.put(&address, None, 0, &vec![7; value_bytes]);
         }
-        let (mut sizes, mut from) = (Vec::new(), Some(0));
-        while let Some(start) = from {
-            let (page, next) = table.values(&address, None, start, bytes_max);
+    }
+
+    fn page_sizes(value_bytes: usize, count: usize) -> Vec<usize> {
+        let mut table = MemorySideInputs::default();
+        for _ in 0..count {
+            table.put(&address(), None, 0, &vec![7; value_bytes]);
+        }
+        let (mut sizes, mut from) = (Vec::new(), None);
+        loop {
+            let page = table.values(&address(), None, from);
+            let (page, next) = page.expect("a page that was named");
             sizes.push(page.len());
             from = next;
+            if from.is_none() {
+                return sizes;
+            }
         }
-        sizes
     }
 
     #[test]
     fn a_page_holds_whole_values() {
-        let sizes = pages(1_000, 500, 100_000);
+        let sizes = page_sizes(1_000, 5_000);
         assert!(sizes.iter().all(|size| size % 1_000 == 0), "{sizes:?}");
-        assert!(sizes.iter().all(|size| *size <= 100_000), "{sizes:?}");
-        assert_eq!(sizes.iter().sum::<usize>(), 500_000);
+        assert!(sizes.iter().all(|size| *size <= PAGE_BYTES), "{sizes:?}");
+        assert_eq!(sizes.len(), 3);
+        assert_eq!(sizes.iter().sum::<usize>(), 5_000_000);
     }
 
     #[test]
     fn a_value_longer_than_a_page_is_a_page() {
-        assert_eq!(pages(300_000, 3, 100_000), [300_000; 3]);
+        assert_eq!(page_sizes(3_000_000, 3), [3_000_000; 3]);
+    }
+
+    #[test]
+    fn a_reader_sees_what_comes_while_it_reads_but_no_other_pane() {
+        let mut table = MemorySideInputs::default();
+        for n in 0..3 {
+            table.put(&address(), None, 0, &vec![n; PAGE_BYTES]);
+        }
+        let first = table.values(&address(), None, None);
+        let (page, next) = first.expect("the first page");
+        assert_eq!(page[0], 0);
+        for n in 3..5 {
+            table.put(&address(), None, 0, &vec![n; PAGE_BYTES]);
+        }
+        let (mut read, mut from) = (Vec::new(), next);
+        while from.is_some() {
+            let page = table.values(&address(), None, from);
+            let (page, more) = page.expect("a page that was named");
+            read.push(page[0]);
+            from = more;
+        }
+        assert_eq!(read, [1, 2, 3, 4]);
+        table.put(&address(), None, 1, b"newer");
+        assert_eq!(table.values(&address(), None, next), None);
+        assert_eq!(
+            table.values(&address(), None, None),
+            Some((Bytes::from_static(b"newer"), None))
+        );
+    }
+
+    #[test]
+    fn keys_are_read_from_behind_the_last_one() {
+        let mut table = MemorySideInputs::default();
+        let mut put = |key: &'static str, value: &str| {
+            let key = Bytes::from_static(key.as_bytes());
+            table.put(&address(), Some(key), 0, value.as_bytes());
+        };
+        put("b", "1");
+        put("d", "2");
+        put("f", "3");
+        put("b", "4");
+        let page = table.keys(&address(), None, 1);
+        assert_eq!(
+            page,
+            (Bytes::from_static(b"b"), Some(Bytes::from_static(b"b")))
+        );
+        table.put(&address(), Some(Bytes::from_static(b"a")), 0, b"5");
+        table.put(&address(), Some(Bytes::from_static(b"c")), 0, b"6");
+        let page = table.keys(&address(), Some(b"b"), 2);
+        assert_eq!(
+            page,
+            (Bytes::from_static(b"cd"), Some(Bytes::from_static(b"d")))
+        );
+        let page = table.keys_values(&address(), Some(b"d"), 2);
+        assert_eq!(page, (Bytes::from_static(b"f\0\0\0\x013"), None));
+        let page = table.keys_values(&address(), Some(b"a"), 1);
+        assert_eq!(page.0, Bytes::from_static(b"b\0\0\0\x0214"));
     }
 }

@@ -1,6 +1,7 @@
 //! User state in memory.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use bytes::Bytes;
 
@@ -21,10 +22,14 @@ impl UserStateTable for MemoryUserState {
             .map_or(&[], Vec::as_slice)
     }
 
-    fn entries(&self, address: &StateAddress) -> Vec<StateEntry> {
-        self.cells
-            .get(address)
-            .map_or_else(Vec::new, |cell| cell.keys().cloned().collect())
+    fn entries(
+        &self,
+        address: &StateAddress,
+        from: Bound<&StateEntry>,
+    ) -> impl Iterator<Item = &StateEntry> {
+        let cell = self.cells.get(address).into_iter();
+        let entries = cell.flat_map(move |cell| cell.range((from, Bound::Unbounded)));
+        entries.map(|(entry, _)| entry)
     }
 
     fn append(&mut self, address: &StateAddress, entry: StateEntry, values: Vec<Bytes>) {
