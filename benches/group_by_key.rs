@@ -175,8 +175,8 @@ fn run(scenario: &Scenario) {
     let (mut groups, mut payload) = (0, 0);
     let mut drain = |grouper: &mut Grouper, table: &mut MemoryGroupTable, poll: &mut u64| {
         let start = cpu();
-        while let Some(chunk) = grouper.poll_output(table, 64 << 10, usize::MAX) {
-            groups += u64::from(chunk.count);
+        while let Some(fired) = grouper.poll_output(table, 64 << 10, usize::MAX) {
+            groups += u64::from(fired.chunk.count);
         }
         *poll += cpu() - start;
     };

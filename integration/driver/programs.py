@@ -11,11 +11,11 @@ from . import cache, java_tests, servers
 JAVA_MAIN = java_tests.MODULE / "src" / "main"
 
 
-def go_wordcount():
-    """The word count in Go."""
-    program = cache.folder() / "go" / "wordcount"
-    with cache.lock("go-wordcount"):
-        cache.run([cache.go(), "build", "-o", program, "./wordcount"], cwd=cache.GO_MODULE)
+def go_program(name):
+    """One of our programs in Go."""
+    program = cache.folder() / "go" / name
+    with cache.lock(f"go-{name}"):
+        cache.run([cache.go(), "build", "-o", program, f"./{name}"], cwd=cache.GO_MODULE)
     return program
 
 
@@ -52,7 +52,7 @@ def java_class_path():
 def go_pool(log):
     """Gives the address of a pool of workers of the word count in Go."""
     port = servers.free_port()
-    command = [go_wordcount(), f"--pool={port}"]
+    command = [go_program("wordcount"), f"--pool={port}"]
     with servers.beside("Go worker pool", command, log, port) as address:
         yield address
 

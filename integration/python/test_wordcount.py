@@ -51,7 +51,7 @@ def test_wordcount(count, endpoint, environment, request):
 def build_go_program():
     """The word count in Go."""
     try:
-        return programs.go_wordcount()
+        return programs.go_program("wordcount")
     except cache.MissingTool as error:
         pytest.skip(str(error))
 

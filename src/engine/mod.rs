@@ -101,7 +101,7 @@ impl Lane {
         }
         Self {
             id,
-            stages: stages::fresh(&graph, &routes, &settings),
+            stages: stages::fresh(id, &graph, &routes, &settings),
             watermarks: vec![Timestamp::MIN; graph.stages.len()],
             routes,
             graph,

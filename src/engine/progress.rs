@@ -10,12 +10,12 @@ use crate::engine::action::{Action, Release};
 use crate::engine::delivery::{Delivery, Payload};
 use crate::engine::delta::Delta;
 use crate::engine::event::Message;
+use crate::engine::group_by_key::Fired;
 use crate::engine::queue::{Item, Limits};
 use crate::engine::routing::{GLOBAL_LANE, Staged};
 use crate::engine::side_input::{self, SideInputBatch};
 use crate::engine::stages;
 use crate::engine::tables::Tables;
-use crate::model::element::Chunk;
 use crate::model::ids::{BundleId, PCollectionId, StageId, WorkerId};
 use crate::model::pane::PaneInfo;
 use crate::model::stage::{SideInput, StageKind};
@@ -276,9 +276,13 @@ impl Lane {
         }
         // What nobody reads must not wait either: it would hold the watermark for ever.
         let output = self.graph.stages[stage.index()].sole_output();
-        while let Some(chunk) = self.draw_groups(stage, PUSH_BYTES, tables) {
+        while let Some(fired) = self.draw_groups(stage, PUSH_BYTES, tables) {
+            debug_assert!(
+                fired.backed.is_empty(),
+                "only what is drawn is backed by state"
+            );
             if let Some(output) = output {
-                self.emit(now, stage, output, &chunk.bytes, tables);
+                self.emit(now, stage, output, &fired.chunk.bytes, tables);
             }
         }
     }
@@ -289,7 +293,7 @@ impl Lane {
         stage: StageId,
         bytes_max: usize,
         tables: &mut impl Tables,
-    ) -> Option<Chunk> {
+    ) -> Option<Fired> {
         let grouper = self.stages[stage.index()].grouper.as_mut()?;
         grouper.poll_output(tables.groups(), bytes_max, usize::MAX)
     }
@@ -384,9 +388,10 @@ impl Lane {
         if let Some(running) = self.bundles.get_mut(&bundle) {
             running.moved = true;
         }
-        let side_input =
-            side_input::serve(tables.side_inputs(), &self.side_inputs, &key, &operation);
-        let reply = match side_input {
+        let side_inputs =
+            || side_input::serve(tables.side_inputs(), &self.side_inputs, &key, &operation);
+        let values = self.serve_values(bundle, &key, &operation);
+        let reply = match values.or_else(side_inputs) {
             Some(reply) => reply,
             None => self.serve_user_state(bundle, key, operation, tables),
         };

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 
 use crate::coder;
+use crate::engine::group_by_key::BackedGroup;
 use crate::engine::watermark::Holds;
 use crate::model::coder::Coder;
 use crate::model::element::Chunk;
@@ -23,6 +24,8 @@ pub struct Item {
     pub sequence: u64,
     /// The messages that the elements are, in order, when they come straight from a native source.
     pub source: Option<SourceWork>,
+    /// Values of groups among the elements, in order, that harnesses read as state.
+    pub backed: Vec<BackedGroup>,
     /// The restrictions were truncated by a drain, or need not be.
     pub truncated: bool,
 }
@@ -48,6 +51,7 @@ impl Item {
             attempts: 0,
             sequence: 0,
             source: None,
+            backed: Vec::new(),
             truncated: false,
         }
     }
@@ -75,6 +79,13 @@ impl Item {
                 .ids
                 .split_off((head.count as usize).min(source.ids.len())),
         });
+        let first_of_tail = self
+            .backed
+            .partition_point(|group| group.element < head.count);
+        let mut backed = self.backed.split_off(first_of_tail);
+        for group in &mut backed {
+            group.element -= head.count;
+        }
         let sequence = self.sequence + u64::from(head.count);
         let tail = Self {
             chunk: tail,
@@ -82,6 +93,7 @@ impl Item {
             attempts: self.attempts,
             sequence,
             source,
+            backed,
             truncated: self.truncated,
         };
         Ok((

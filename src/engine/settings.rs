@@ -9,6 +9,8 @@ pub struct Settings {
     pub bundle_bytes_max: usize,
     /// Most elements of input in one bundle.
     pub bundle_elements_max: usize,
+    /// Most bytes of values that a group hands on whole; of a larger one they are read as state, where the SDK can.
+    pub group_bytes_max: usize,
     /// Most bundles that one native sink publishes at a time.
     pub publishes_max: u32,
     /// Tries of a bundle before the job fails; `None`: for ever, with growing pauses.
@@ -32,6 +34,7 @@ impl Default for Settings {
         Self {
             bundle_bytes_max: 16 << 20,
             bundle_elements_max: 1_000_000,
+            group_bytes_max: 16 << 20,
             publishes_max: 4,
             attempts_max: Some(4),
             retry_pause_max: 60_000,

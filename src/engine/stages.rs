@@ -12,7 +12,8 @@ use crate::engine::read::ReadQueue;
 use crate::engine::routing::Routes;
 use crate::engine::settings::Settings;
 use crate::engine::watermark::Holds;
-use crate::model::ids::{EnvironmentId, StageId};
+use crate::model::coder::Coder;
+use crate::model::ids::{EnvironmentId, LaneId, StageId};
 use crate::model::stage::{ExecutableStage, SideInput, Stage, StageGraph, StageKind};
 use crate::model::time::Timestamp;
 
@@ -122,7 +123,12 @@ impl KeyedState {
 }
 
 /// Fresh state for every stage of a job.
-pub fn fresh(graph: &Arc<StageGraph>, routes: &Routes, settings: &Settings) -> Vec<StageState> {
+pub fn fresh(
+    lane: LaneId,
+    graph: &Arc<StageGraph>,
+    routes: &Routes,
+    settings: &Settings,
+) -> Vec<StageState> {
     let mut states: Vec<StageState> = (0..)
         .map(StageId)
         .zip(&graph.stages)
@@ -173,10 +179,28 @@ pub fn fresh(graph: &Arc<StageGraph>, routes: &Routes, settings: &Settings) -> V
             && let Some(consumer) = routes.sole_queue(output)
         {
             states[index].drawn_by = Some(consumer);
-            states[consumer.index()].draws_on = Some(StageId(index as u32));
+            let id = StageId(index as u32);
+            states[consumer.index()].draws_on = Some(id);
+            let coder = &graph.pcollections[output.index()].coder;
+            if let Some(grouper) = &mut states[index].grouper
+                && has_values_in_state(coder)
+            {
+                let first = u64::from(lane.0) << NUMBER_LANE_SHIFT;
+                grouper.back_by_state(id, settings.group_bytes_max, first);
+            }
         }
     }
     states
+}
+
+/// Whether groups so encoded may have values that their reader reads as state.
+fn has_values_in_state(coder: &Coder) -> bool {
+    match coder {
+        Coder::WindowedValue(group, _) => {
+            matches!(&**group, Coder::Kv(_, values) if matches!(**values, Coder::StateBackedIterable(_)))
+        }
+        _ => false,
+    }
 }
 
 /// The stage as one that runs in a harness.
@@ -249,3 +273,6 @@ impl StageState {
         Some(due.max(now.plus(1)))
     }
 }
+
+/// Numbers of groups carry their lane above this bit.
+const NUMBER_LANE_SHIFT: u32 = 48;

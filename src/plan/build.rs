@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::model::stage::{StageGraph, TransformNames};
 use crate::plan::error::Error;
 use crate::plan::graph::Graph;
+use crate::plan::state_backed::back_groups_by_state;
 use crate::plan::{fusion, read, rewrite, stages, support};
 use crate::proto::fn_execution::ProcessBundleDescriptor;
 use crate::proto::pipeline::{Environment, Pipeline};
@@ -61,6 +62,7 @@ pub(crate) fn build_unless(
     rewrite::merge_windows_in_sdk(&mut graph)?;
     graph.sort()?;
     let fused = fusion::fuse(&graph)?;
+    back_groups_by_state(&mut graph, &fused);
     let steps = names(&graph);
     let pcollections = graph.pcollections.iter();
     let pcollections = pcollections

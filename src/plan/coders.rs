@@ -80,12 +80,27 @@ impl Coders {
     /// The `windowed_value` coder of a port, made of the pipeline's element and window coders.
     pub(crate) fn port(&mut self, element: &str, window: &str) -> Result<String, Error> {
         let element = self.wire(element)?;
-        let window = self.wire_window(window)?;
-        Ok(self.add(
-            &format!("{element}_port"),
-            urn::WINDOWED_VALUE,
-            &[&element, &window],
-        ))
+        self.wire_port(&element, window)
+    }
+
+    /// The same of pairs of a key and an iterable whose values may be in state.
+    ///
+    /// Only this port says so: SDKs know no such coder where they decode anything but elements.
+    pub(crate) fn state_backed_port(
+        &mut self,
+        element: &str,
+        window: &str,
+    ) -> Result<String, Error> {
+        let element = self.wire(element)?;
+        if let Some([key, values]) = self.components(&element, urn::KV)?
+            && let Some([value]) = self.components(&values, urn::ITERABLE)?
+        {
+            let name = format!("{values}_backed");
+            let backed = self.add(&name, urn::STATE_BACKED_ITERABLE, &[&value]);
+            let pair = self.add(&format!("{element}_backed"), urn::KV, &[&key, &backed]);
+            return self.wire_port(&pair, window);
+        }
+        Err(Error::bug("groups are no pairs of a key and an iterable"))
     }
 
     /// Whether two coders encode alike: the same URNs, payloads and parts, whatever their ids.
@@ -148,6 +163,15 @@ impl Coders {
             into.insert(id, coder);
         }
         Ok(())
+    }
+
+    fn wire_port(&mut self, element: &str, window: &str) -> Result<String, Error> {
+        let window = self.wire_window(window)?;
+        Ok(self.add(
+            &format!("{element}_port"),
+            urn::WINDOWED_VALUE,
+            &[element, &window],
+        ))
     }
 
     fn add_with_payload(

@@ -33,6 +33,8 @@ pub(crate) struct Graph {
     pub(crate) test_streams: Vec<TestStream>,
     /// By the ids of group-by-keys whose windows an SDK merges.
     pub(crate) window_merges: BTreeMap<String, WindowMerge>,
+    /// Groups whose values their reader may read as state.
+    pub(crate) state_backed: BTreeSet<PCollectionIndex>,
     ids: BTreeMap<String, PCollectionIndex>,
     transform_ids: BTreeSet<String>,
 }
@@ -122,6 +124,7 @@ impl Graph {
             environments,
             test_streams: Vec::new(),
             window_merges: BTreeMap::new(),
+            state_backed: BTreeSet::new(),
             ids: BTreeMap::new(),
             transform_ids: BTreeSet::new(),
         }
@@ -204,7 +207,11 @@ impl Graph {
     pub(crate) fn port_of(&mut self, pcollection: PCollectionIndex) -> Result<String, Error> {
         let window = self.strategy_of(pcollection)?.window_coder_id.clone();
         let element = self.coder_of(pcollection).to_owned();
-        self.coders.port(&element, &window)
+        if self.state_backed.contains(&pcollection) {
+            self.coders.state_backed_port(&element, &window)
+        } else {
+            self.coders.port(&element, &window)
+        }
     }
 
     /// Whether a PCollection ends; what does not say so is unbounded.

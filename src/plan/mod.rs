@@ -18,6 +18,7 @@ mod graph;
 mod read;
 mod rewrite;
 mod stages;
+mod state_backed;
 pub mod support;
 #[cfg(test)]
 mod testing;

@@ -259,6 +259,10 @@ impl Builder {
             .or_default();
         let known = [coders::STRING_UTF8, coders::VARINT, coders::INTERVAL_WINDOW];
         environment.capabilities = known.iter().map(|&urn| urn.to_owned()).collect();
+        if id != "py" {
+            let backed = coders::STATE_BACKED_ITERABLE.to_owned();
+            environment.capabilities.push(backed);
+        }
         if id != "go" {
             let truncate = "beam:transform:sdf_truncate_sized_restrictions:v1".to_owned();
             environment.capabilities.push(truncate);

@@ -166,7 +166,8 @@ impl Rig {
     pub fn poll(&mut self, max_bytes: usize, max_count: usize) -> Option<Vec<Pane>> {
         let chunk = self
             .grouper
-            .poll_output(&mut self.table, max_bytes, max_count)?;
+            .poll_output(&mut self.table, max_bytes, max_count)?
+            .chunk;
         let panes = decode(&self.strategy.window_coder, &chunk);
         assert_eq!(panes.len(), chunk.count as usize);
         let lowest = panes.iter().map(|pane| pane.timestamp).min();

@@ -81,7 +81,10 @@ impl Lane {
                 Some(read) => read.take(limits),
                 None => self
                     .draw_groups(producer, limits.bytes, tables)
-                    .map(Item::new),
+                    .map(|fired| Item {
+                        backed: fired.backed,
+                        ..Item::new(fired.chunk)
+                    }),
             };
             let Some(item) = drawn else { return };
             self.admit(stage, item);

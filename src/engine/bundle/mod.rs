@@ -6,6 +6,7 @@ mod formation;
 mod in_flight;
 mod retry;
 mod split;
+mod values;
 
 pub use formation::Work;
 pub use in_flight::{InFlight, KeyedBundle, Truncation};

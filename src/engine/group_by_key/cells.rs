@@ -10,11 +10,10 @@ use crate::engine::group_by_key::holds::Holds;
 use crate::engine::group_by_key::merging::{KeyId, UnmergedKeys};
 use crate::engine::group_by_key::rules::{At, CellRules, Pane};
 use crate::engine::tables::group::{
-    CellRow, Element, FiredPane, GroupTable, GroupVisitor, KeyCells, KeyedBatch, Schedule,
-    WindowContents,
+    BackedValues, CellRow, Element, FiredPane, GroupTable, GroupVisitor, KeyCells, KeyedBatch,
+    Schedule, WindowContents,
 };
 use crate::engine::window::{Merge, Merger, StandardMerger};
-use crate::model::element::Chunk;
 use crate::model::ids::StageId;
 use crate::model::time::Timestamp;
 use crate::model::window::{Window, WindowFn};
@@ -123,11 +122,7 @@ impl CellGrouper {
         }
     }
 
-    pub(super) fn poll_output(
-        &mut self,
-        tables: &mut impl GroupTable,
-        mut chunk: ChunkWriter,
-    ) -> Option<Chunk> {
+    pub(super) fn poll_output(&mut self, tables: &mut impl GroupTable, chunk: &mut ChunkWriter) {
         while !chunk.is_full() {
             let Some(fired) = tables.pop_pane(self.stage) else {
                 break;
@@ -136,13 +131,18 @@ impl CellGrouper {
             self.index.bytes -= pane_bytes(&fired);
             self.panes_waiting -= 1;
             let header = Header::new(fired.timestamp, &fired.window, fired.pane);
-            let count = fired.values.count();
             let header = (fired.timestamp, &header);
-            chunk.begin(header, &fired.key, count, fired.values.bytes());
+            let bytes = fired.values.bytes();
+            if chunk.backs(bytes) {
+                let values = BackedValues::of_parts(fired.values.into_parts().collect());
+                chunk.write_backed(header, &fired.key, bytes, values);
+                continue;
+            }
+            let count = fired.values.count();
+            chunk.begin(header, &fired.key, count, bytes);
             fired.values.write_to(chunk.value_bytes());
             chunk.end(count);
         }
-        chunk.finish()
     }
 
     /// Takes questions to the SDK about windows that are new to their keys: as many as make about

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::coder;
+use crate::engine::group_by_key::backed::{Backing, Fired};
 use crate::engine::group_by_key::cells::CellGrouper;
 use crate::engine::group_by_key::encode::ChunkWriter;
 use crate::engine::group_by_key::merging::KeyId;
@@ -10,7 +11,6 @@ use crate::engine::group_by_key::rules::At;
 use crate::engine::group_by_key::windows::WindowGrouper;
 use crate::engine::tables::group::{GroupTable, KeyedBatch, Layout};
 use crate::engine::window::Merge;
-use crate::model::element::Chunk;
 use crate::model::ids::StageId;
 use crate::model::time::Timestamp;
 use crate::model::windowing::WindowingStrategy;
@@ -40,6 +40,7 @@ pub struct Grouper {
     input_watermark: Timestamp,
     /// The highest that may have been reported.
     output_watermark: Timestamp,
+    backing: Option<Backing>,
 }
 
 #[derive(Debug)]
@@ -60,6 +61,15 @@ impl Grouper {
             cells.set_evaluation(evaluation);
         }
         self
+    }
+
+    /// Lets the values of groups of more than `bytes_max` be read as state; the first such group is `next`.
+    pub fn back_by_state(&mut self, stage: StageId, bytes_max: usize, next: u64) {
+        self.backing = Some(Backing {
+            bytes_max,
+            stage,
+            next,
+        });
     }
 
     /// A grouper over what the table already holds; `output_watermark` is the last one that was
@@ -145,21 +155,24 @@ impl Grouper {
     }
 
     /// Takes fired panes as encoded `windowed_value(kv(key, iterable(value)))`: whole panes, about
-    /// `max_bytes` and at most `max_count` of them; `None` when none waits.
+    /// `max_bytes` with what is read as state and at most `max_count` of them; `None` when none waits.
     pub fn poll_output(
         &mut self,
         tables: &mut impl GroupTable,
         max_bytes: usize,
         max_count: usize,
-    ) -> Option<Chunk> {
+    ) -> Option<Fired> {
         if !self.has_output() {
             return None;
         }
-        let chunk = ChunkWriter::new(max_bytes, max_count, self.buffered_bytes());
+        let expected = self.buffered_bytes();
+        let mut chunk = ChunkWriter::new(max_bytes, max_count, expected, self.backing);
         match &mut self.kind {
-            Kind::Windows(windows) => windows.poll_output(tables, chunk),
-            Kind::Cells(cells) => cells.poll_output(tables, chunk),
+            Kind::Windows(windows) => windows.poll_output(tables, &mut chunk),
+            Kind::Cells(cells) => cells.poll_output(tables, &mut chunk),
         }
+        self.backing = chunk.backing();
+        chunk.finish()
     }
 
     /// A pane waits to be polled.
@@ -228,6 +241,7 @@ impl Grouper {
             },
             input_watermark: Timestamp::MIN,
             output_watermark: Timestamp::MIN,
+            backing: None,
         }
     }
 

@@ -5,6 +5,7 @@
 //! they are read (`windows`). All others keep a cell per key and window (`cells`, by the `rules` of
 //! the Beam model). Windows that only an SDK can merge wait for it (`merging`).
 
+mod backed;
 mod cells;
 mod encode;
 mod grouper;
@@ -15,4 +16,5 @@ mod rules;
 mod windows;
 
 pub use crate::engine::tables::group::{GroupTable, Incoming, KeyedBatch, Layout};
+pub use backed::{BackedGroup, BackedId, Fired};
 pub use grouper::{Evaluation, Grouper};

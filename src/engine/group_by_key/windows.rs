@@ -7,11 +7,10 @@ use std::ops::ControlFlow;
 use crate::engine::group_by_key::encode::{ChunkWriter, Header};
 use crate::engine::group_by_key::holds::Holds;
 use crate::engine::tables::group::{
-    Drained, FiredPane, GroupHead, GroupSink, GroupTable, GroupVisitor, KeyCells, KeyedBatch,
-    WindowContents,
+    BackedValues, Drained, FiredPane, GroupHead, GroupSink, GroupTable, GroupVisitor, KeyCells,
+    KeyedBatch, WindowContents,
 };
 use crate::engine::window;
-use crate::model::element::Chunk;
 use crate::model::ids::StageId;
 use crate::model::pane::{PaneInfo, PaneTiming};
 use crate::model::time::Timestamp;
@@ -86,13 +85,9 @@ impl WindowGrouper {
         }
     }
 
-    pub(super) fn poll_output(
-        &mut self,
-        tables: &mut impl GroupTable,
-        mut chunk: ChunkWriter,
-    ) -> Option<Chunk> {
+    pub(super) fn poll_output(&mut self, tables: &mut impl GroupTable, chunk: &mut ChunkWriter) {
         while let Some((window, held)) = self.due.front_mut() {
-            let mut sink = PaneSink::new(&mut chunk, window, &self.strategy);
+            let mut sink = PaneSink::new(chunk, window, &self.strategy);
             let drained = tables.drain(self.stage, window, &mut sink);
             let taken = sink.taken.min(held.bytes);
             held.bytes -= taken;
@@ -106,7 +101,6 @@ impl WindowGrouper {
                 Drained::Partly => break,
             }
         }
-        chunk.finish()
     }
 
     pub(super) fn has_output(&self) -> bool {
@@ -203,9 +197,13 @@ impl<'a> PaneSink<'a> {
     }
 }
 
-impl GroupSink for PaneSink<'_> {
-    fn begin(&mut self, head: GroupHead<'_>) {
-        self.count = head.count as u64;
+impl PaneSink<'_> {
+    /// Writes a group with the header of its pane.
+    fn take(
+        &mut self,
+        head: &GroupHead<'_>,
+        write: impl FnOnce(&mut ChunkWriter, u64, (Timestamp, &Header)),
+    ) {
         self.taken += head.count * (ELEMENT_OVERHEAD + head.key.len()) + head.value_bytes;
         let timestamp = match (self.output_time, head.timestamps) {
             (OutputTime::Earliest, Some((earliest, _))) => earliest.min(self.end),
@@ -213,15 +211,28 @@ impl GroupSink for PaneSink<'_> {
             (OutputTime::EndOfWindow, _) | (_, None) => self.end,
         };
         if timestamp == self.end {
-            let header = (timestamp, &self.header);
-            self.chunk
-                .begin(header, head.key, self.count, head.value_bytes);
+            write(self.chunk, self.count, (timestamp, &self.header));
         } else {
             let header = Header::new(timestamp, self.window, self.pane);
-            let header = (timestamp, &header);
-            self.chunk
-                .begin(header, head.key, self.count, head.value_bytes);
+            write(self.chunk, self.count, (timestamp, &header));
         }
+    }
+
+    fn flow(&self) -> ControlFlow<()> {
+        if self.chunk.is_full() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
+impl GroupSink for PaneSink<'_> {
+    fn begin(&mut self, head: GroupHead<'_>) {
+        self.count = head.count as u64;
+        self.take(&head, |chunk, count, header| {
+            chunk.begin(header, head.key, count, head.value_bytes);
+        });
     }
 
     fn value(&mut self, value: &[u8]) {
@@ -230,11 +241,19 @@ impl GroupSink for PaneSink<'_> {
 
     fn end(&mut self) -> ControlFlow<()> {
         self.chunk.end(self.count);
-        if self.chunk.is_full() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        self.flow()
+    }
+
+    #[inline]
+    fn backs(&self, head: &GroupHead<'_>) -> bool {
+        self.chunk.backs(head.value_bytes)
+    }
+
+    fn back(&mut self, head: GroupHead<'_>, values: BackedValues) -> ControlFlow<()> {
+        self.take(&head, |chunk, _, header| {
+            chunk.write_backed(header, head.key, head.value_bytes, values);
+        });
+        self.flow()
     }
 }
 

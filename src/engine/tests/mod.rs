@@ -3,6 +3,7 @@
 mod cut;
 mod dormancy;
 mod drain;
+mod large_groups;
 mod metadata;
 mod read;
 mod script;

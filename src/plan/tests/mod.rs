@@ -4,4 +4,5 @@ mod errors;
 mod fixtures;
 mod properties;
 mod shapes;
+mod state_backed;
 mod validity;

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use prost::Message;
 
 use crate::model::coder::Coder;
-use crate::model::ids::StageId;
+use crate::model::ids::{PCollectionId, StageId};
 use crate::model::stage::{ExecutableStage, Stage, StageKind};
 use crate::plan::Plan;
 use crate::proto::fn_execution::{ProcessBundleDescriptor, RemoteGrpcPort};
 use crate::proto::pipeline as pb;
+use crate::proto::urn::coders;
 
 /// Checks the invariants of a plan, and gives the ids of the transforms that harnesses run.
 pub(super) fn assert_valid(plan: &Plan) -> Vec<String> {
@@ -55,6 +56,22 @@ pub(super) fn assert_valid(plan: &Plan) -> Vec<String> {
     runs
 }
 
+/// Whether one stage of an SDK that can is all that reads a PCollection.
+fn reads_values_as_state(plan: &Plan, groups: PCollectionId) -> bool {
+    let groups = &plan.graph.pcollections[groups.index()];
+    let [reader] = groups.consumers[..] else {
+        return false;
+    };
+    let StageKind::Executable(reader) = &plan.graph.stages[reader.index()].kind else {
+        return false;
+    };
+    let (_, environment) = &plan.environments[reader.environment.index()];
+    let mut capabilities = environment.capabilities.iter();
+    groups.side_consumers.is_empty()
+        && !reader.keyed
+        && capabilities.any(|urn| urn == coders::STATE_BACKED_ITERABLE)
+}
+
 fn assert_connected(plan: &Plan, id: StageId, stage: &Stage) {
     for input in &stage.inputs {
         let pcollection = &plan.graph.pcollections[input.index()];
@@ -79,8 +96,12 @@ fn assert_connected(plan: &Plan, id: StageId, stage: &Stage) {
                 panic!("no pairs");
             };
             if let Some(output) = stage.sole_output() {
-                let values = Box::new(Coder::Iterable(value.clone()));
-                let grouped = Box::new(Coder::Kv(key.clone(), values));
+                let values = if reads_values_as_state(plan, output) {
+                    Coder::StateBackedIterable(value.clone())
+                } else {
+                    Coder::Iterable(value.clone())
+                };
+                let grouped = Box::new(Coder::Kv(key.clone(), Box::new(values)));
                 let Coder::WindowedValue(found, _) = coder(output) else {
                     panic!("not windowed");
                 };
@@ -192,6 +213,7 @@ fn shape(id: &str, coders: &BTreeMap<String, pb::Coder>) -> Coder {
         "kv" => Coder::Kv(part(0), part(1)),
         "iterable" => Coder::Iterable(part(0)),
         "length_prefix" => Coder::LengthPrefix(part(0)),
+        "state_backed_iterable" => Coder::StateBackedIterable(part(0)),
         "nullable" => Coder::Nullable(part(0)),
         "global_window" => Coder::GlobalWindow,
         "interval_window" => Coder::IntervalWindow,
@@ -208,7 +230,10 @@ fn assert_no_unknown_length(coder: &Coder) {
             assert_no_unknown_length(left);
             assert_no_unknown_length(right);
         }
-        Coder::Iterable(inner) | Coder::Nullable(inner) | Coder::CustomWindow(inner) => {
+        Coder::Iterable(inner)
+        | Coder::StateBackedIterable(inner)
+        | Coder::Nullable(inner)
+        | Coder::CustomWindow(inner) => {
             assert_no_unknown_length(inner);
         }
         _ => {}

@@ -94,6 +94,12 @@ impl Values {
         self.bytes += value.len();
     }
 
+    /// The values, in parts that hold whole ones.
+    pub fn into_parts(mut self) -> impl Iterator<Item = Bytes> {
+        self.seal();
+        self.sealed.into_iter()
+    }
+
     /// Moves the values of `later` behind these.
     pub fn merge(&mut self, mut later: Self) {
         if self.count == 0 {

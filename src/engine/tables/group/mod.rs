@@ -12,11 +12,13 @@
 //! engine knows of a grouping stage it derives from [`GroupTable::visit`] at start.
 
 mod arena;
+mod backed;
 mod batch;
 mod cell;
 mod entries;
 
 pub use arena::{Arena, Location, Piece, RANGES, Record};
+pub use backed::{BackedValues, ValuePosition};
 pub use batch::{Element, Elements, Incoming, KeyedBatch, Layout, WindowRun};
 pub use cell::{Cell, CellRow, FiredPane, KeyCells, Schedule, TriggerSlot, TriggerState, Values};
 pub use entries::{Entry, RangeEntry, RangeList, RangeLists, WindowEntries};
@@ -63,6 +65,11 @@ pub trait GroupSink {
     fn value(&mut self, value: &[u8]);
     /// The group is complete; break to stop here and go on another time.
     fn end(&mut self) -> ControlFlow<()>;
+
+    /// Whether [`Self::back`] is to be called with the group instead.
+    fn backs(&self, head: &GroupHead<'_>) -> bool;
+    /// A whole group whose values stay where they are; break like in [`Self::end`].
+    fn back(&mut self, head: GroupHead<'_>, values: BackedValues) -> ControlFlow<()>;
 }
 
 /// What is known of a group before its values.

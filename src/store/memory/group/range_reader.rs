@@ -49,6 +49,12 @@ impl RangeReader {
                 }
             };
             let count = group.head.count;
+            if sink.backs(&group.head) {
+                let values = pieces.back(&rest[..count]);
+                self.position += count;
+                sink.back(group.head, values)?;
+                continue;
+            }
             sink.begin(group.head);
             for entry in &rest[..count] {
                 sink.value(pieces.read(entry.piece, entry.offset).0.value);

@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
+use crate::engine::tables::group::{BackedValues, FiredPane, KeyCells};
 use crate::engine::tables::group::{
     CellRow, Drained, GroupHead, GroupSink, GroupTable, GroupVisitor, KeyedBatch, WindowContents,
 };
-use crate::engine::tables::group::{FiredPane, KeyCells};
 use crate::model::coder::Coder;
 use crate::model::ids::StageId;
 use crate::model::time::Timestamp;
@@ -39,6 +39,14 @@ struct Collector {
 }
 
 impl GroupSink for Collector {
+    fn backs(&self, _: &GroupHead<'_>) -> bool {
+        false
+    }
+
+    fn back(&mut self, _: GroupHead<'_>, _: BackedValues) -> ControlFlow<()> {
+        ControlFlow::Break(())
+    }
+
     fn begin(&mut self, head: GroupHead<'_>) {
         let times = head
             .timestamps

@@ -1,8 +1,8 @@
 //! The elements of one window: as they came, until the window is read.
 
 use crate::engine::tables::group::{
-    Arena, Drained, Entry, GroupSink, Piece, RANGES, RangeLists, Record, WindowContents,
-    WindowEntries, WindowRun,
+    Arena, BackedValues, Drained, Entry, GroupSink, Location, Piece, RANGES, RangeEntry,
+    RangeLists, Record, WindowContents, WindowEntries, WindowRun,
 };
 use crate::model::time::Timestamp;
 use crate::store::memory::group::range_reader::RangeReader;
@@ -167,6 +167,28 @@ impl Pieces {
             }
             None => (Record::EMPTY, false),
         }
+    }
+
+    /// The values there, which stay as long as somebody has them, and with them all of their pieces.
+    pub(super) fn back(&self, entries: &[RangeEntry]) -> BackedValues {
+        let mut pieces = Vec::new();
+        let mut number_of = vec![None; self.0.len()];
+        let mut locations = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let Some(floored) = &self.0[entry.piece as usize] else {
+                debug_assert!(false, "a piece stays while entries point into it");
+                continue;
+            };
+            let piece = *number_of[entry.piece as usize].get_or_insert_with(|| {
+                pieces.push(floored.piece.clone());
+                pieces.len() as u32 - 1
+            });
+            locations.push(Location {
+                piece,
+                offset: entry.offset,
+            });
+        }
+        BackedValues::of_records(pieces, locations)
     }
 
     /// Frees what holds nothing but a range that has been read.
