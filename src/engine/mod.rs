@@ -41,6 +41,7 @@ use crate::engine::stages::StageState;
 use crate::engine::tables::{DedupTable, Tables};
 use crate::model::ids::{BundleId, EnvironmentId, LaneId, StageId};
 use crate::model::stage::StageGraph;
+use crate::model::state::StateRequest;
 use crate::model::time::Timestamp;
 
 pub use action::{Action, Release, SplitBundle, SplitIf, StartBundle};
@@ -156,7 +157,14 @@ impl Lane {
                 worker,
                 request,
             } => {
-                self.answer_state(bundle, worker, request, tables);
+                let StateRequest { id, key, operation } = request;
+                let reply = self.answer_state(bundle, key, operation, tables);
+                self.actions.push_back(Action::ReplyState {
+                    bundle,
+                    worker,
+                    request: id,
+                    reply,
+                });
             }
             Event::Granted {
                 environment,

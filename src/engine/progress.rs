@@ -16,10 +16,10 @@ use crate::engine::routing::{GLOBAL_LANE, Staged};
 use crate::engine::side_input::{self, SideInputBatch};
 use crate::engine::stages;
 use crate::engine::tables::Tables;
-use crate::model::ids::{BundleId, PCollectionId, StageId, WorkerId};
+use crate::model::ids::{BundleId, PCollectionId, StageId};
 use crate::model::pane::PaneInfo;
 use crate::model::stage::{SideInput, StageKind};
-use crate::model::state::StateRequest;
+use crate::model::state::{StateKey, StateOperation, StateReply};
 use crate::model::time::Timestamp;
 use crate::model::window::Window;
 
@@ -376,31 +376,24 @@ impl Lane {
         self.look_at_bundles();
     }
 
-    /// Answers a state request.
-    pub(super) fn answer_state(
+    /// Answers a state request of a bundle. Nothing else comes of it: no action, and nothing to settle.
+    pub fn answer_state(
         &mut self,
         bundle: BundleId,
-        worker: WorkerId,
-        request: StateRequest,
+        key: StateKey,
+        operation: StateOperation,
         tables: &mut impl Tables,
-    ) {
-        let StateRequest { id, key, operation } = request;
+    ) -> StateReply {
         if let Some(running) = self.bundles.get_mut(&bundle) {
             running.moved = true;
         }
         let side_inputs =
             || side_input::serve(tables.side_inputs(), &self.side_inputs, &key, &operation);
         let values = self.serve_values(bundle, &key, &operation);
-        let reply = match values.or_else(side_inputs) {
+        match values.or_else(side_inputs) {
             Some(reply) => reply,
             None => self.serve_user_state(bundle, key, operation, tables),
-        };
-        self.actions.push_back(Action::ReplyState {
-            bundle,
-            worker,
-            request: id,
-            reply,
-        });
+        }
     }
 
     /// The minimum over the stage's producers; a source's own word where it has none.

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::fnapi::events::BundleResult;
 use crate::fnapi::metrics::RawMetrics;
 use crate::fnapi::shape::Shape;
-use crate::model::BundleId;
+use crate::model::{BundleId, StateReply};
 
 /// One running bundle.
 ///
@@ -28,6 +28,15 @@ pub(crate) enum Step {
     Going,
     /// Response and all ends of output are there.
     Complete(Response),
+}
+
+/// What became of a state request.
+pub(crate) enum StateDelivery {
+    Answered(StateReply),
+    /// The answer will come.
+    Waiting,
+    /// The bundle has ended.
+    Refused,
 }
 
 struct Completion {
@@ -64,15 +73,22 @@ impl RunningBundle {
         }
     }
 
-    /// Delivers a state request, unless the bundle has ended; says whether it did.
-    pub(crate) fn deliver_state(&self, deliver: impl FnOnce()) -> bool {
+    /// Delivers a state request, unless the bundle has ended.
+    pub(crate) fn deliver_state(
+        &self,
+        deliver: impl FnOnce() -> Option<StateReply>,
+    ) -> StateDelivery {
         let mut completion = self.progress.lock();
         if completion.ended {
-            return false;
+            return StateDelivery::Refused;
         }
-        completion.state_requests += 1;
-        deliver();
-        true
+        match deliver() {
+            Some(reply) => StateDelivery::Answered(reply),
+            None => {
+                completion.state_requests += 1;
+                StateDelivery::Waiting
+            }
+        }
     }
 
     /// Notes an answer to a state request; `false` when the bundle no longer counts them.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::model::{BundleId, Residual, SplitOutcome, StateRequest, Timestamp};
+use crate::model::{BundleId, Residual, SplitOutcome, StateReply, StateRequest, Timestamp};
 use crate::proto::pipeline::MonitoringInfo;
 
 /// Receives everything that one harness sends.
@@ -41,8 +41,8 @@ pub trait HarnessEvents: Send + Sync + 'static {
     /// The answer to a finalize request.
     fn finalized(&self, bundle: BundleId, result: Result<(), String>);
 
-    /// A state request, to be answered by [`crate::fnapi::Harness::reply_state`].
-    fn state(&self, bundle: BundleId, request: StateRequest);
+    /// A state request; without an answer at once, [`crate::fnapi::Harness::reply_state`] gives it later.
+    fn state(&self, bundle: BundleId, request: StateRequest) -> Option<StateReply>;
 
     /// The answer to [`crate::fnapi::Harness::harness_metrics`].
     fn harness_metrics(&self, metrics: Vec<ReportedMetric>);

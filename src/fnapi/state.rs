@@ -8,6 +8,7 @@ use futures_util::Stream;
 use tokio::sync::{Semaphore, mpsc};
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::fnapi::bundle::StateDelivery;
 use crate::fnapi::connection::Connection;
 use crate::fnapi::instruction::Instruction;
 use crate::fnapi::registry::Registry;
@@ -132,8 +133,13 @@ pub(super) fn handle(connection: &Connection, request: StateRequest) -> Result<(
     match wire::state_request(request) {
         Err(error) => refuse(error),
         Ok(request) => {
-            if !running.deliver_state(|| connection.events.state(bundle, request)) {
-                refuse(format!("{bundle} is not running"));
+            let id = request.id.clone();
+            match running.deliver_state(|| connection.events.state(bundle, request)) {
+                StateDelivery::Answered(reply) => {
+                    connection.send_reply(wire::state_response(&id, reply), true);
+                }
+                StateDelivery::Waiting => {}
+                StateDelivery::Refused => refuse(format!("{bundle} is not running")),
             }
         }
     }

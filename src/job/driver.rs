@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::engine::{self, Event};
-use crate::job::execution::{Execution, LaneInput, Outcome, Parts};
+use crate::engine::{self, Event, Lane};
+use crate::job::execution::{Execution, Outcome, Parts};
 use crate::job::harnesses::{Harnesses, Hosting};
 use crate::job::lane_thread::LaneThread;
 use crate::job::messages::Importance;
@@ -15,6 +15,7 @@ use crate::job::planning;
 use crate::job::record::JobRecord;
 use crate::job::room;
 use crate::job::runner::{BoxFuture, PrepareError, Runner};
+use crate::job::shared_lane::{LaneInput, SharedLane};
 use crate::job::sources::{PubsubHosting, Sources};
 use crate::model::stage::{StageGraph, StageKind};
 use crate::model::{EnvironmentId, JobState, LaneId};
@@ -129,12 +130,14 @@ async fn execute(
     let parallelism = parallelism(&plan, job.settings(), hosting.cores);
     let settings = engine_settings(job.settings(), streaming, &parallelism, lanes);
     let (outcome_sender, mut outcome) = mpsc::unbounded_channel();
-    let (senders, receivers): (Vec<_>, Vec<_>) =
-        (0..lanes).map(|_| crossbeam_channel::unbounded()).unzip();
+    let graph = Arc::new(plan.graph.clone());
+    let fresh = |id| SharedLane::new(Lane::new(id, Arc::clone(&graph), settings.clone()));
+    let (lanes, inputs): (Vec<_>, Vec<_>) = (0..lanes).map(LaneId).map(fresh).unzip();
     let execution = Arc::new(Execution::new(Parts {
         record: Arc::clone(job),
         plan,
-        lanes: senders,
+        graph,
+        lanes,
         parallelism,
         readers: sources.readers(),
         publishers: sources.publishers(),
@@ -142,8 +145,8 @@ async fn execute(
     }));
     // Dropped on every way out, a cancelled future included: the lanes' threads end.
     let _stop = StopLanes(Arc::clone(&execution));
-    for (id, input) in (0..).map(LaneId).zip(receivers) {
-        let thread = LaneThread::spawn(id, settings.clone(), Arc::clone(&execution), input);
+    for (id, input) in (0..).map(LaneId).zip(inputs) {
+        let thread = LaneThread::spawn(id, Arc::clone(&execution), input);
         if let Err(error) = thread {
             return Ended::Failed(format!("no thread for {id}: {error}"));
         }
@@ -225,7 +228,7 @@ struct StopLanes(Arc<Execution>);
 impl Drop for StopLanes {
     fn drop(&mut self) {
         for lane in &self.0.lanes {
-            let _ = lane.send(LaneInput::Stop);
+            lane.send(LaneInput::Stop);
         }
     }
 }

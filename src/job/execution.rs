@@ -5,35 +5,27 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::Sender;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, mpsc};
 
+use crate::engine::routing::GLOBAL_LANE;
 use crate::engine::watermark::Aggregator;
 use crate::engine::{Event, Lane};
 use crate::fnapi::{Credit, Harness, ReportedMetric};
 use crate::job::messages::Importance;
 use crate::job::record::JobRecord;
+use crate::job::shared_lane::{LaneInput, SharedLane};
 use crate::job::slots::{Grant, Slots};
 use crate::job::stalls::Stalls;
 use crate::model::stage::{StageGraph, StageKind};
-use crate::model::{BundleId, EnvironmentId, LaneId, StageId, Timestamp, WorkerId};
+use crate::model::{
+    BundleId, EnvironmentId, LaneId, StageId, StateKey, StateReply, StateRequest, Timestamp,
+    WorkerId,
+};
 use crate::plan::Plan;
 use crate::proto::fn_execution::ProcessBundleDescriptor;
 use crate::source::pubsub::{Publisher, ReaderHandle};
 use crate::telemetry::clock;
-
-/// An event on its way to a lane, with the room that its bytes take until the lane has read it.
-#[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "moved once per event; a box would cost more"
-)]
-pub enum LaneInput {
-    Event(Event, Credit),
-    /// The lane's thread ends.
-    Stop,
-}
 
 /// How a job ends, from inside.
 #[derive(Debug)]
@@ -50,9 +42,7 @@ pub struct Execution {
     pub plan: Plan,
     pub graph: Arc<StageGraph>,
     pub descriptors: Arc<BTreeMap<String, ProcessBundleDescriptor>>,
-    /// Unbounded on purpose: lanes send to each other, so a bound could lock them up; what a harness may
-    /// have on its way is bounded by its credit, and what lanes exchange by the bundles in flight.
-    pub lanes: Vec<Sender<LaneInput>>,
+    pub lanes: Vec<Arc<SharedLane>>,
     pub slots: Slots,
     pub stalls: Mutex<Stalls>,
     /// Bundles that each environment can run at a time to some use.
@@ -85,7 +75,8 @@ enum Unsettled {
 pub struct Parts {
     pub record: Arc<JobRecord>,
     pub plan: Plan,
-    pub lanes: Vec<Sender<LaneInput>>,
+    pub graph: Arc<StageGraph>,
+    pub lanes: Vec<Arc<SharedLane>>,
     pub parallelism: Vec<u32>,
     pub readers: BTreeMap<StageId, ReaderHandle>,
     pub publishers: BTreeMap<StageId, Arc<Publisher>>,
@@ -95,7 +86,7 @@ pub struct Parts {
 impl Execution {
     /// A job whose lanes have heard of nothing yet.
     pub fn new(parts: Parts) -> Self {
-        let graph = Arc::new(parts.plan.graph.clone());
+        let graph = parts.graph;
         let lanes = parts.lanes.len() as u32;
         Self {
             record: parts.record,
@@ -126,12 +117,26 @@ impl Execution {
 
     /// Tells a lane; `credit` is given back once the lane has read the event.
     pub fn send_with_credit(&self, lane: LaneId, event: Event, credit: Credit) {
-        let Some(sender) = self.lanes.get(lane.index()) else {
+        let Some(shared) = self.lanes.get(lane.index()) else {
             tracing::warn!(job = %self.record.id(), %lane, "an event for a lane that is not there");
             return;
         };
-        // A lane that has stopped needs to hear nothing.
-        let _ = sender.send(LaneInput::Event(event, credit));
+        shared.send(LaneInput::Event(event, credit));
+    }
+
+    /// Answers a state request at once where its lane is idle; otherwise the answer comes from the lane.
+    pub fn ask(
+        &self,
+        worker: WorkerId,
+        bundle: BundleId,
+        request: StateRequest,
+    ) -> Option<StateReply> {
+        let lane = if is_global(&request.key) {
+            GLOBAL_LANE
+        } else {
+            Lane::of_bundle(bundle)
+        };
+        self.lanes.get(lane.index())?.ask(worker, bundle, request)
     }
 
     /// Tells the lane that runs a bundle.
@@ -280,6 +285,17 @@ impl Execution {
     pub fn user_name(&self, transform: &str) -> Option<&str> {
         self.plan.steps.get(transform).map(String::as_str)
     }
+}
+
+/// Side inputs belong to the whole job rather than to the bundle's lane.
+fn is_global(key: &StateKey) -> bool {
+    matches!(
+        key,
+        StateKey::IterableSideInput { .. }
+            | StateKey::MultimapSideInput { .. }
+            | StateKey::MultimapKeysSideInput { .. }
+            | StateKey::MultimapKeysValuesSideInput { .. }
+    )
 }
 
 /// Every sink of a job: a PCollection has one producer, so their ids are unique.

@@ -12,7 +12,7 @@ use crate::fnapi::{
 use crate::job::execution::Execution;
 use crate::job::harnesses::Lost;
 use crate::job::messages::Importance;
-use crate::model::{BundleId, SplitOutcome, StateKey, StateRequest, WorkerId};
+use crate::model::{BundleId, SplitOutcome, StateReply, StateRequest, WorkerId};
 use crate::proto::urn::monitoring_info_specs;
 use crate::telemetry::clock;
 
@@ -112,21 +112,9 @@ impl HarnessEvents for FromHarness {
         }
     }
 
-    fn state(&self, bundle: BundleId, request: StateRequest) {
+    fn state(&self, bundle: BundleId, request: StateRequest) -> Option<StateReply> {
         self.progressed(bundle);
-        let worker = self.worker;
-        let global = is_global(&request.key);
-        let event = Event::State {
-            bundle,
-            worker,
-            request,
-        };
-        if global {
-            self.execution
-                .send(crate::engine::routing::GLOBAL_LANE, event);
-        } else {
-            self.execution.send_about(bundle, event, Credit::default());
-        }
+        self.execution.ask(self.worker, bundle, request)
     }
 
     fn harness_metrics(&self, metrics: Vec<ReportedMetric>) {
@@ -168,15 +156,4 @@ fn read_index(metrics: &[ReportedMetric]) -> Option<u64> {
     let number = varint::read(&mut &metric.payload[..]).ok()?;
     // Before the first element some SDKs are at -1.
     Some(u64::try_from(number.cast_signed()).unwrap_or(0))
-}
-
-/// Side inputs belong to the whole job rather than to the bundle's lane.
-fn is_global(key: &StateKey) -> bool {
-    matches!(
-        key,
-        StateKey::IterableSideInput { .. }
-            | StateKey::MultimapSideInput { .. }
-            | StateKey::MultimapKeysSideInput { .. }
-            | StateKey::MultimapKeysValuesSideInput { .. }
-    )
 }

@@ -7,25 +7,24 @@ use std::time::Duration;
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
-use crate::engine::{Action, Event, Lane, Settings, StartBundle};
+use crate::engine::{Action, Event, Lane, StartBundle};
 use crate::fnapi::{self, CacheToken};
-use crate::job::execution::{Execution, LaneInput, Outcome};
+use crate::job::execution::{Execution, Outcome};
 use crate::job::messages::Importance;
 use crate::job::perform;
 use crate::job::script::Player;
+use crate::job::shared_lane::{Core, LaneInput, SharedLane};
 use crate::model::stage::{ExecutableStage, ScriptEvent, SplittableStage, StageKind};
 use crate::model::{LaneId, Timestamp};
-use crate::store::memory::MemoryTables;
 use crate::telemetry::clock;
 
 /// Most events that a lane takes before it settles.
 const BATCH_MAX: usize = 256;
 
-/// One lane with its tables and its channel.
+/// The thread of one lane.
 pub struct LaneThread {
     id: LaneId,
-    lane: Lane,
-    tables: MemoryTables,
+    shared: Arc<SharedLane>,
     execution: Arc<Execution>,
     input: Receiver<LaneInput>,
     /// Answers to actions that were there at once.
@@ -42,19 +41,14 @@ impl LaneThread {
     /// When the system has no thread left.
     pub fn spawn(
         id: LaneId,
-        settings: Settings,
         execution: Arc<Execution>,
         input: Receiver<LaneInput>,
     ) -> std::io::Result<std::thread::JoinHandle<()>> {
         let thread = std::thread::Builder::new().name(format!("tidemill-{id}"));
         thread.spawn(move || {
-            let graph = Arc::clone(&execution.graph);
-            let lane = Lane::new(id, graph, settings);
-            let tables = MemoryTables::default();
             Self {
                 id,
-                lane,
-                tables,
+                shared: Arc::clone(&execution.lanes[id.index()]),
                 execution,
                 input,
                 answers: VecDeque::new(),
@@ -65,24 +59,32 @@ impl LaneThread {
     }
 
     fn run(mut self) {
-        while self.take_batch() {
-            self.lane.settle(now());
-            self.perform_all();
-            self.follow_script();
+        let shared = Arc::clone(&self.shared);
+        let mut due = None;
+        loop {
+            let first = self.wait(due);
+            let mut core = shared.lock();
+            if !self.take_batch(first, &mut core) {
+                return;
+            }
+            core.lane.settle(now());
+            self.perform_all(&mut core.lane);
+            self.follow_script(&mut core.lane);
+            due = core.lane.next_wakeup();
         }
     }
 
     /// Once all that came before has settled, the next event of the TestStream has its turn.
-    fn follow_script(&mut self) {
+    fn follow_script(&mut self, lane: &mut Lane) {
         let Some(script) = &mut self.script else {
             return;
         };
         let now = now();
-        if !self.answers.is_empty() || !self.input.is_empty() || !self.lane.is_quiet(now) {
+        if !self.answers.is_empty() || !self.input.is_empty() || !lane.is_quiet(now) {
             return;
         }
         let next = if script.has_ended() {
-            let by = self.lane.until_next_firing(now);
+            let by = lane.until_next_firing(now);
             by.map(|by| Event::Script(ScriptEvent::ProcessingTime { by }))
         } else {
             script.next()
@@ -91,7 +93,7 @@ impl LaneThread {
     }
 
     /// Gives the lane an event from outside.
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: Event, core: &mut Core) {
         match (&event, &self.execution.graph.script) {
             (Event::Start, Some(script)) => {
                 self.script = Some(Player::new(script, &self.execution));
@@ -99,35 +101,32 @@ impl LaneThread {
             (Event::Drain, Some(_)) => self.script = Some(Player::ended()),
             _ => {}
         }
-        self.lane.handle(now(), event, &mut self.tables);
+        core.lane.handle(now(), event, &mut core.tables);
     }
 
-    /// Waits for events and feeds what is there; `false` when the thread is to end.
-    fn take_batch(&mut self) -> bool {
+    /// Feeds what is there; `false` when the thread is to end.
+    fn take_batch(&mut self, first: Waited, core: &mut Core) -> bool {
         let mut taken = 0;
         while let Some(event) = self.answers.pop_front() {
-            self.lane.handle(now(), event, &mut self.tables);
+            core.lane.handle(now(), event, &mut core.tables);
             taken += 1;
         }
-        let first = if taken > 0 {
-            self.input.try_recv().ok()
-        } else {
-            match self.wait() {
-                Waited::Input(input) => Some(input),
-                Waited::Due => {
-                    self.lane.handle(now(), Event::Tick, &mut self.tables);
-                    // Whatever asks to be woken again at once must not keep the lane from its input.
-                    self.input.try_recv().ok()
-                }
-                Waited::Closed => return false,
+        let mut next = match first {
+            Waited::Input(input) => Some(input),
+            Waited::Answers => self.input.try_recv().ok(),
+            Waited::Due => {
+                core.lane.handle(now(), Event::Tick, &mut core.tables);
+                // Whatever asks to be woken again at once must not keep the lane from its input.
+                self.input.try_recv().ok()
             }
+            Waited::Closed => return false,
         };
-        let mut next = first;
         while let Some(input) = next {
             match input {
                 LaneInput::Stop => return false,
                 LaneInput::Event(event, credit) => {
-                    self.handle(event);
+                    self.handle(event, core);
+                    self.shared.handled();
                     drop(credit);
                 }
             }
@@ -141,8 +140,12 @@ impl LaneThread {
         true
     }
 
-    fn wait(&self) -> Waited {
-        let Some(due) = self.lane.next_wakeup() else {
+    /// Waits for something to do; the lane may ask to be woken at a time.
+    fn wait(&self, due: Option<Timestamp>) -> Waited {
+        if !self.answers.is_empty() {
+            return Waited::Answers;
+        }
+        let Some(due) = due else {
             return self.input.recv().map_or(Waited::Closed, Waited::Input);
         };
         let pause = due.millis().saturating_sub(now().millis());
@@ -156,8 +159,8 @@ impl LaneThread {
         }
     }
 
-    fn perform_all(&mut self) {
-        while let Some(action) = self.lane.poll_action() {
+    fn perform_all(&mut self, lane: &mut Lane) {
+        while let Some(action) = lane.poll_action() {
             if let Some(answer) = self.perform(action) {
                 self.answers.push_back(answer);
             }
@@ -308,6 +311,8 @@ impl LaneThread {
 )]
 enum Waited {
     Input(LaneInput),
+    /// Actions were answered at once.
+    Answers,
     Due,
     Closed,
 }

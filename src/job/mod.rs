@@ -15,6 +15,7 @@ pub mod registry;
 mod room;
 pub mod runner;
 mod script;
+mod shared_lane;
 mod slots;
 mod sources;
 mod stalls;

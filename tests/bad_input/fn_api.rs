@@ -10,7 +10,7 @@ use tidemill::fnapi::{
     ReportedMetric,
 };
 use tidemill::job::Metrics;
-use tidemill::model::{BundleId, SplitOutcome, StateRequest, WorkerId};
+use tidemill::model::{BundleId, SplitOutcome, StateReply, StateRequest, WorkerId};
 use tidemill::plan::{self, Plan, Settings};
 use tidemill::proto::fn_execution as proto;
 use tidemill::proto::pipeline::Pipeline;
@@ -95,7 +95,9 @@ impl HarnessEvents for Recorder {
 
     fn finalized(&self, _: BundleId, _: Result<(), String>) {}
 
-    fn state(&self, _: BundleId, _: StateRequest) {}
+    fn state(&self, _: BundleId, _: StateRequest) -> Option<StateReply> {
+        None
+    }
 
     fn harness_metrics(&self, metrics: Vec<ReportedMetric>) {
         self.metrics.harness(WorkerId(0), metrics);

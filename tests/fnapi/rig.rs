@@ -10,7 +10,7 @@ use tidemill::fnapi::{
     BundleResult, Credit, Expected, FnApi, Harness, HarnessEvents, HarnessSpec, LogEntry, Progress,
     ReportedMetric, Settings, StartBundle,
 };
-use tidemill::model::{BundleId, SplitOutcome, StateRequest};
+use tidemill::model::{BundleId, SplitOutcome, StateReply, StateRequest};
 use tidemill::proto::fn_execution::beam_fn_control_client::BeamFnControlClient;
 use tidemill::proto::fn_execution::beam_fn_data_client::BeamFnDataClient;
 use tidemill::proto::fn_execution::beam_fn_state_client::BeamFnStateClient;
@@ -75,8 +75,9 @@ impl HarnessEvents for Recorder {
     fn finalized(&self, bundle: BundleId, result: Result<(), String>) {
         self.put(Event::Finalized(bundle, result));
     }
-    fn state(&self, bundle: BundleId, request: StateRequest) {
+    fn state(&self, bundle: BundleId, request: StateRequest) -> Option<StateReply> {
         self.put(Event::State(bundle, request));
+        None
     }
     fn harness_metrics(&self, metrics: Vec<ReportedMetric>) {
         self.put(Event::HarnessMetrics(metrics));
