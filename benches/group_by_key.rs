@@ -34,7 +34,7 @@ struct Scenario {
     time: fn(u64) -> i64,
 }
 
-const SCENARIOS: [Scenario; 10] = [
+const SCENARIOS: [Scenario; 11] = [
     Scenario {
         name: "1M_over_1k_keys",
         elements: 1_000_000,
@@ -52,6 +52,16 @@ const SCENARIOS: [Scenario; 10] = [
         value_size: 8,
         shared: false,
         batch: 1_000,
+        windowing: global,
+        time: |_| 0,
+    },
+    Scenario {
+        name: "10M_over_10k_keys",
+        elements: 10_000_000,
+        keys: 10_000,
+        value_size: 8,
+        shared: false,
+        batch: 10_000_000,
         windowing: global,
         time: |_| 0,
     },

@@ -235,8 +235,8 @@ impl GroupSink for PaneSink<'_> {
         });
     }
 
-    fn value(&mut self, value: &[u8]) {
-        self.chunk.value_bytes().extend_from_slice(value);
+    fn values(&mut self, values: &[u8]) {
+        self.chunk.value_bytes().extend_from_slice(values);
     }
 
     fn end(&mut self) -> ControlFlow<()> {

@@ -19,7 +19,7 @@ pub const fn range_of(hash: u64) -> usize {
 }
 
 /// Where a record starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Location {
     /// Which piece of the arena.
     pub piece: u32,

@@ -45,6 +45,15 @@ pub struct RangeEntry {
     pub offset: u32,
 }
 
+impl RangeEntry {
+    pub fn location(&self) -> Location {
+        Location {
+            piece: self.piece,
+            offset: self.offset,
+        }
+    }
+}
+
 impl WindowEntries {
     pub fn len(&self) -> usize {
         self.count
@@ -149,14 +158,6 @@ impl RangeList {
 
     pub fn iter(&self) -> impl Iterator<Item = RangeEntry> {
         self.blocks.iter().flat_map(Block::iter)
-    }
-
-    /// Appends all elements to `out`, freeing the list on the way.
-    pub fn unpack_to(self, out: &mut Vec<RangeEntry>) {
-        out.reserve(self.count);
-        for block in self.blocks {
-            out.extend(block.iter());
-        }
     }
 
     #[inline]
@@ -288,8 +289,7 @@ mod tests {
                         offset: location(n).offset,
                     })
                     .collect();
-                let mut found = Vec::new();
-                lists.take(range).unpack_to(&mut found);
+                let found: Vec<RangeEntry> = lists.take(range).iter().collect();
                 assert_eq!(found, expected);
             }
         }

@@ -62,7 +62,8 @@ pub trait GroupTable {
 pub trait GroupSink {
     /// The next group; its `count` values follow.
     fn begin(&mut self, head: GroupHead<'_>);
-    fn value(&mut self, value: &[u8]);
+    /// Some of its values, one after another.
+    fn values(&mut self, values: &[u8]);
     /// The group is complete; break to stop here and go on another time.
     fn end(&mut self) -> ControlFlow<()>;
 
@@ -103,10 +104,24 @@ pub trait GroupVisitor {
 }
 
 /// The sum of what a window holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowContents {
     pub count: usize,
     pub bytes: usize,
     /// The lowest timestamp that counts for a group's timestamp.
     pub min_timestamp: Option<Timestamp>,
+}
+
+impl WindowContents {
+    /// Adds elements with so many bytes of keys and values.
+    pub fn add(&mut self, count: usize, payload_bytes: usize) {
+        self.count += count;
+        self.bytes += payload_bytes + count * size_of::<u64>();
+    }
+
+    /// Takes note of a timestamp that counts.
+    pub fn see(&mut self, timestamp: Timestamp) {
+        let lowest = self.min_timestamp.unwrap_or(Timestamp::MAX);
+        self.min_timestamp = Some(lowest.min(timestamp));
+    }
 }

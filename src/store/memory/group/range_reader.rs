@@ -1,31 +1,105 @@
-//! Groups the elements of one hash range by key, in the order of their hashes and so of their
-//! shards.
+//! Groups the elements of one hash range by key, in the order of their shards.
 
 use std::ops::ControlFlow;
 
-use crate::engine::tables::group::{GroupHead, GroupSink, RangeEntry, RangeList};
+use hashbrown::HashTable;
+
+use crate::engine::tables::group::{
+    GroupHead, GroupSink, Location, RangeEntry, RangeList, WindowContents,
+};
 use crate::model::time::Timestamp;
 use crate::store::memory::group::window_buffer::Pieces;
 
 /// A hash range being read.
 ///
-/// Invariant: entries are sorted by hash, those of a key in the order in which they came; those
-/// before `position` are done.
+/// Elements are looked at in the order in which they came, and so in that of memory: once to find their
+/// groups, and once to put each where its group is. Groups come by shard, and those of a shard in the order
+/// in which their keys came.
 #[derive(Debug)]
 pub(super) struct RangeReader {
     range: usize,
-    entries: Vec<RangeEntry>,
+    /// As their keys came.
+    groups: Vec<Group>,
+    /// The groups by shard.
+    order: Vec<u32>,
+    /// How many of [`Self::order`] are done.
     position: usize,
+    values: Values,
+}
+
+/// The values of all groups, one group's after another's.
+#[derive(Debug)]
+enum Values {
+    /// Small ones, copied.
+    Copied(Vec<u8>),
+    /// Where the elements are.
+    Located(Vec<Location>),
+}
+
+/// The elements of one key.
+#[derive(Debug)]
+struct Group {
+    /// An element with the key.
+    first: Location,
+    /// As in [`RangeEntry`].
+    hash: u32,
+    count: usize,
+    value_bytes: usize,
+    /// Lowest and highest that count; the other way round where none does.
+    timestamps: (Timestamp, Timestamp),
+    /// Where its values start in [`Values`], and, once they are there, end.
+    at: usize,
 }
 
 impl RangeReader {
-    pub(super) fn new(range: usize, list: RangeList) -> Self {
-        let mut entries = Vec::new();
-        list.unpack_to(&mut entries);
+    /// Groups the elements for a sink; about `groups_expected` keys are among them.
+    pub(super) fn new(
+        range: usize,
+        list: &RangeList,
+        pieces: &Pieces,
+        sink: &impl GroupSink,
+        groups_expected: usize,
+    ) -> Self {
+        let (mut groups, group_of) = find_groups(list, pieces, groups_expected);
+        let order = by_shard(&groups);
+        let value_bytes: usize = groups.iter().map(|group| group.value_bytes).sum();
+        let copied = value_bytes <= COPIED_BYTES_MAX.min(list.len() * COPIED_VALUE_MAX)
+            && !groups.iter().any(|group| sink.backs(&group.head(pieces)));
+        let mut at = 0;
+        for &group in &order {
+            let group = &mut groups[group as usize];
+            group.at = at;
+            at += if copied {
+                group.value_bytes
+            } else {
+                group.count
+            };
+        }
+        let elements = list.iter().zip(group_of);
+        let values = if copied {
+            let mut values = vec![0; at];
+            for (entry, group) in elements {
+                let value = pieces.read(entry.piece, entry.offset).0.value;
+                let at = &mut groups[group as usize].at;
+                copy(&mut values[*at..*at + value.len()], value);
+                *at += value.len();
+            }
+            Values::Copied(values)
+        } else {
+            let mut locations = vec![Location::default(); at];
+            for (entry, group) in elements {
+                let at = &mut groups[group as usize].at;
+                locations[*at] = entry.location();
+                *at += 1;
+            }
+            Values::Located(locations)
+        };
         Self {
             range,
-            entries: sort_by_hash(entries),
+            groups,
+            order,
             position: 0,
+            values,
         }
     }
 
@@ -33,178 +107,186 @@ impl RangeReader {
         self.range
     }
 
-    pub(super) fn unread(&self) -> &[RangeEntry] {
-        &self.entries[self.position..]
+    /// How many keys there were.
+    pub(super) fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.position == self.order.len()
+    }
+
+    /// Adds up what is not read yet.
+    pub(super) fn add_to(&self, pieces: &Pieces, contents: &mut WindowContents) {
+        for &group in &self.order[self.position..] {
+            let group = &self.groups[group as usize];
+            let head = group.head(pieces);
+            let bytes = head.count * head.key.len() + head.value_bytes;
+            contents.add(head.count, bytes);
+            if let Some((lowest, _)) = head.timestamps {
+                contents.see(lowest);
+            }
+        }
     }
 
     /// Hands groups on until the sink breaks or the range is at its end.
     pub(super) fn read(&mut self, pieces: &Pieces, sink: &mut impl GroupSink) -> ControlFlow<()> {
-        while self.position < self.entries.len() {
-            let rest = &mut self.entries[self.position..];
-            let group = match Group::first(pieces, rest) {
-                Ok(group) => group,
-                Err(colliding) => {
-                    gather_first_key(pieces, &mut rest[..colliding]);
-                    Group::first(pieces, rest).unwrap_or_else(|_| Group::single(pieces, &rest[0]))
+        while let Some(&group) = self.order.get(self.position) {
+            self.position += 1;
+            let group = &self.groups[group as usize];
+            let head = group.head(pieces);
+            match &self.values {
+                Values::Copied(bytes) => {
+                    sink.begin(head);
+                    sink.values(&bytes[group.at - group.value_bytes..group.at]);
                 }
-            };
-            let count = group.head.count;
-            if sink.backs(&group.head) {
-                let values = pieces.back(&rest[..count]);
-                self.position += count;
-                sink.back(group.head, values)?;
-                continue;
+                Values::Located(locations) => {
+                    let locations = &locations[group.at - group.count..group.at];
+                    if sink.backs(&head) {
+                        sink.back(head, pieces.back(locations))?;
+                        continue;
+                    }
+                    sink.begin(head);
+                    for location in locations {
+                        let record = pieces.read(location.piece, location.offset).0;
+                        sink.values(record.value);
+                    }
+                }
             }
-            sink.begin(group.head);
-            for entry in &rest[..count] {
-                sink.value(pieces.read(entry.piece, entry.offset).0.value);
-            }
-            self.position += count;
             sink.end()?;
         }
         ControlFlow::Continue(())
     }
 }
 
-/// The elements of one key at the front of a list.
-struct Group<'a> {
-    head: GroupHead<'a>,
-}
-
-impl<'a> Group<'a> {
-    /// The group of the first entry. If another key with the same hash stands between its elements,
-    /// an error with the number of all elements that have the hash.
-    fn first(pieces: &'a Pieces, entries: &[RangeEntry]) -> Result<Self, usize> {
-        let hash = entries[0].hash;
-        let mut group = Self::single(pieces, &entries[0]);
-        let mut same_hash = entries[1..].iter().take_while(|entry| entry.hash == hash);
-        while let Some(entry) = same_hash.next() {
-            if group.add(pieces, entry).is_none() {
-                // A collision. It does no harm where the other key's elements come after all of
-                // this one's.
-                let key = group.head.key;
-                let mut others = 1;
-                let mut mixed = false;
-                for entry in same_hash {
-                    others += 1;
-                    mixed |= pieces.read(entry.piece, entry.offset).0.key == key;
-                }
-                return if mixed {
-                    Err(group.head.count + others)
-                } else {
-                    Ok(group)
-                };
+/// Finds the group of each element, by its number; groups are numbered as their keys came.
+fn find_groups(
+    list: &RangeList,
+    pieces: &Pieces,
+    groups_expected: usize,
+) -> (Vec<Group>, Vec<u32>) {
+    let mut groups: Vec<Group> = Vec::with_capacity(groups_expected);
+    let mut keys: Vec<(u32, &[u8])> = Vec::with_capacity(groups_expected);
+    let mut numbers: HashTable<u32> = HashTable::with_capacity(groups_expected);
+    let mut group_of = Vec::with_capacity(list.len());
+    for entry in list.iter() {
+        let (record, counts) = pieces.read(entry.piece, entry.offset);
+        let is_key = |&number: &u32| keys[number as usize] == (entry.hash, record.key);
+        let known = numbers.find(spread(entry.hash), is_key);
+        let number = match known {
+            Some(&number) => number,
+            None => {
+                let number = groups.len() as u32;
+                groups.push(Group::of(&entry));
+                keys.push((entry.hash, record.key));
+                let hash_of = |&number: &u32| spread(keys[number as usize].0);
+                numbers.insert_unique(spread(entry.hash), number, hash_of);
+                number
             }
-        }
-        Ok(group)
-    }
-
-    fn single(pieces: &'a Pieces, entry: &RangeEntry) -> Self {
-        let (record, counts) = pieces.read(entry.piece, entry.offset);
-        Self {
-            head: GroupHead {
-                key: record.key,
-                count: 1,
-                value_bytes: record.value.len(),
-                timestamps: counts.then_some((record.timestamp, record.timestamp)),
-            },
-        }
-    }
-
-    /// Adds an element, if its key is the group's.
-    #[inline]
-    fn add(&mut self, pieces: &Pieces, entry: &RangeEntry) -> Option<()> {
-        let (record, counts) = pieces.read(entry.piece, entry.offset);
-        if record.key != self.head.key {
-            return None;
-        }
-        self.head.count += 1;
-        self.head.value_bytes += record.value.len();
+        };
+        let group = &mut groups[number as usize];
+        group.count += 1;
+        group.value_bytes += record.value.len();
         if counts {
-            let time = record.timestamp;
-            let (lowest, highest) = self.head.timestamps.unwrap_or((Timestamp::MAX, time));
-            self.head.timestamps = Some((lowest.min(time), highest.max(time)));
+            let (lowest, highest) = &mut group.timestamps;
+            *lowest = record.timestamp.min(*lowest);
+            *highest = record.timestamp.max(*highest);
         }
-        Some(())
+        group_of.push(number);
+    }
+    (groups, group_of)
+}
+
+impl Group {
+    /// A group of the entry's key, with no element yet.
+    fn of(entry: &RangeEntry) -> Self {
+        Self {
+            first: entry.location(),
+            hash: entry.hash,
+            count: 0,
+            value_bytes: 0,
+            timestamps: (Timestamp::MAX, Timestamp::MIN),
+            at: 0,
+        }
+    }
+
+    fn head<'a>(&self, pieces: &'a Pieces) -> GroupHead<'a> {
+        let (lowest, highest) = self.timestamps;
+        GroupHead {
+            key: pieces.read(self.first.piece, self.first.offset).0.key,
+            count: self.count,
+            value_bytes: self.value_bytes,
+            timestamps: (lowest <= highest).then_some((lowest, highest)),
+        }
     }
 }
 
-/// Moves the elements that have the first one's key to the front, in order.
-fn gather_first_key(pieces: &Pieces, colliding: &mut [RangeEntry]) {
-    let key_of = |entry: &RangeEntry| pieces.read(entry.piece, entry.offset).0.key;
-    let key = key_of(&colliding[0]);
-    let (group, rest): (Vec<RangeEntry>, Vec<RangeEntry>) =
-        colliding.iter().partition(|entry| key_of(entry) == key);
-    for (slot, entry) in colliding.iter_mut().zip(group.iter().chain(&rest)) {
-        *slot = *entry;
-    }
-}
-
-/// Sorts stably: spreads entries over buckets by the hash's leading bits, about so many that each
-/// key has its own.
-fn sort_by_hash(entries: Vec<RangeEntry>) -> Vec<RangeEntry> {
-    let by_hash = |entry: &RangeEntry| entry.hash;
-    let log = entries.len().checked_ilog2().unwrap_or(0);
-    let bits = log.saturating_sub(2).min(BUCKET_BITS_MAX);
-    if bits < BUCKET_BITS_MIN {
-        let mut entries = entries;
-        entries.sort_by_key(by_hash);
-        return entries;
-    }
-    let bucket_of = |entry: &RangeEntry| (entry.hash >> (u32::BITS - bits)) as usize;
-    let mut ends = vec![0_u32; 1 << bits];
-    for entry in &entries {
-        ends[bucket_of(entry)] += 1;
+/// The groups sorted by shard, those of a shard as they are.
+fn by_shard(groups: &[Group]) -> Vec<u32> {
+    let shard = |group: &Group| (group.hash >> (u32::BITS - SHARD_BITS)) as usize;
+    let mut next = [0_usize; 1 << SHARD_BITS];
+    for group in groups {
+        next[shard(group)] += 1;
     }
     let mut start = 0;
-    for end in &mut ends {
-        start += std::mem::replace(end, start);
+    for count in &mut next {
+        start += std::mem::replace(count, start);
     }
-    let mut sorted = vec![RangeEntry::default(); entries.len()];
-    for entry in &entries {
-        let end = &mut ends[bucket_of(entry)];
-        sorted[*end as usize] = *entry;
-        *end += 1;
+    let mut order = vec![0; groups.len()];
+    for (number, group) in (0..).zip(groups) {
+        let next = &mut next[shard(group)];
+        order[*next] = number;
+        *next += 1;
     }
-    let mut start = 0;
-    for end in ends {
-        let bucket = &mut sorted[start..end as usize];
-        if !bucket.is_sorted_by_key(by_hash) {
-            bucket.sort_by_key(by_hash);
-        }
-        start = end as usize;
-    }
-    sorted
+    order
 }
 
-const BUCKET_BITS_MIN: u32 = 5;
-/// As many counters as fit a processor's cache.
-const BUCKET_BITS_MAX: u32 = 14;
+/// A hash for a table that looks at both ends of it.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << u32::BITS | u64::from(hash)
+}
+
+/// Copies a value; most are as long as an integer, for which a call costs more than the copy.
+#[inline]
+fn copy(to: &mut [u8], value: &[u8]) {
+    match (
+        <&mut [u8; 8]>::try_from(&mut *to),
+        <&[u8; 8]>::try_from(value),
+    ) {
+        (Ok(to), Ok(value)) => *to = *value,
+        _ => to.copy_from_slice(value),
+    }
+}
+
+/// The bits of a hash, below those that choose the range, that choose the shard.
+const SHARD_BITS: u32 = 4;
+/// Values of this length on average are copied, so that a group's are in one place.
+const COPIED_VALUE_MAX: usize = 64;
+/// Up to so many bytes of values are copied: the range's pieces are still there.
+const COPIED_BYTES_MAX: usize = 32 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn group(hash: u32) -> Group {
+        Group::of(&RangeEntry {
+            hash,
+            piece: 0,
+            offset: 0,
+        })
+    }
+
     #[test]
-    fn sorting_keeps_the_order_of_equals() {
-        for (count, keys) in [
-            (0, 1),
-            (1, 1),
-            (100, 7),
-            (5_000, 3),
-            (5_000, 4_000),
-            (70_000, 50),
-        ] {
-            let entries: Vec<RangeEntry> = (0..count)
-                .map(|n: u32| RangeEntry {
-                    hash: (n * 7919 % keys).wrapping_mul(0x9e37_79b9),
-                    piece: n,
-                    offset: 0,
-                })
-                .collect();
-            let mut expected = entries.clone();
-            expected.sort_by_key(|entry| entry.hash);
-            assert_eq!(sort_by_hash(entries), expected);
-        }
+    fn groups_are_sorted_by_shard_alone() {
+        let hashes = [
+            0xf000_0001,
+            0x1000_0003,
+            0xf000_0000,
+            0x1000_0002,
+            0x0fff_ffff,
+        ];
+        let groups: Vec<Group> = hashes.into_iter().map(group).collect();
+        assert_eq!(by_shard(&groups), [4, 1, 3, 0, 2]);
     }
 }

@@ -1,8 +1,8 @@
 //! The elements of one window: as they came, until the window is read.
 
 use crate::engine::tables::group::{
-    Arena, BackedValues, Drained, Entry, GroupSink, Location, Piece, RANGES, RangeEntry,
-    RangeLists, Record, WindowContents, WindowEntries, WindowRun,
+    Arena, BackedValues, Drained, Entry, GroupSink, Location, Piece, RANGES, RangeLists, Record,
+    WindowContents, WindowEntries, WindowRun,
 };
 use crate::model::time::Timestamp;
 use crate::store::memory::group::range_reader::RangeReader;
@@ -17,6 +17,8 @@ pub(super) struct WindowBuffer {
     reader: Option<RangeReader>,
     /// The next hash range to be read.
     range: usize,
+    /// How many keys the last range had.
+    keys_of_range: usize,
 }
 
 /// All arena pieces; those that nothing points into any more are gone.
@@ -56,7 +58,7 @@ impl WindowBuffer {
         loop {
             if let Some(reader) = &mut self.reader {
                 if reader.read(&self.pieces, sink).is_break() {
-                    let more = !reader.unread().is_empty() || !self.entries.is_empty();
+                    let more = !reader.is_done() || !self.entries.is_empty();
                     return if more {
                         Drained::Partly
                     } else {
@@ -64,6 +66,7 @@ impl WindowBuffer {
                     };
                 }
                 let done = reader.range();
+                self.keys_of_range = reader.groups();
                 self.reader = None;
                 if self.entries.is_empty_in(done) {
                     self.pieces.free(done);
@@ -76,26 +79,28 @@ impl WindowBuffer {
                 self.range = 0;
             }
             let list = self.entries.take(self.range);
-            self.reader = Some(RangeReader::new(self.range, list));
+            self.reader = Some(RangeReader::new(
+                self.range,
+                &list,
+                &self.pieces,
+                sink,
+                self.keys_of_range,
+            ));
             self.range += 1;
         }
     }
 
     pub(super) fn contents(&mut self) -> WindowContents {
         self.seal();
-        let unread = self.reader.iter().flat_map(RangeReader::unread);
-        let mut contents = WindowContents {
-            count: 0,
-            bytes: 0,
-            min_timestamp: None,
-        };
-        for entry in unread.copied().chain(self.entries.iter()) {
+        let mut contents = WindowContents::default();
+        if let Some(reader) = &self.reader {
+            reader.add_to(&self.pieces, &mut contents);
+        }
+        for entry in self.entries.iter() {
             let (record, counts) = self.pieces.read(entry.piece, entry.offset);
-            contents.count += 1;
-            contents.bytes += record.key.len() + record.value.len() + size_of::<u64>();
+            contents.add(1, record.key.len() + record.value.len());
             if counts {
-                let lowest = contents.min_timestamp.unwrap_or(Timestamp::MAX);
-                contents.min_timestamp = Some(lowest.min(record.timestamp));
+                contents.see(record.timestamp);
             }
         }
         contents
@@ -170,22 +175,22 @@ impl Pieces {
     }
 
     /// The values there, which stay as long as somebody has them, and with them all of their pieces.
-    pub(super) fn back(&self, entries: &[RangeEntry]) -> BackedValues {
+    pub(super) fn back(&self, found: &[Location]) -> BackedValues {
         let mut pieces = Vec::new();
         let mut number_of = vec![None; self.0.len()];
-        let mut locations = Vec::with_capacity(entries.len());
-        for entry in entries {
-            let Some(floored) = &self.0[entry.piece as usize] else {
+        let mut locations = Vec::with_capacity(found.len());
+        for location in found {
+            let Some(floored) = &self.0[location.piece as usize] else {
                 debug_assert!(false, "a piece stays while entries point into it");
                 continue;
             };
-            let piece = *number_of[entry.piece as usize].get_or_insert_with(|| {
+            let piece = *number_of[location.piece as usize].get_or_insert_with(|| {
                 pieces.push(floored.piece.clone());
                 pieces.len() as u32 - 1
             });
             locations.push(Location {
                 piece,
-                offset: entry.offset,
+                offset: location.offset,
             });
         }
         BackedValues::of_records(pieces, locations)
