@@ -4,8 +4,10 @@ use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::cli::server::{self, RunnerContext, Server};
 use crate::config::ServeSettings;
-use crate::job::{Driver, Hosting, PubsubHosting, Runner};
+use crate::job::{Driver, Hosting, Lanes, PubsubHosting, Runner};
 use crate::source::pubsub::Endpoint;
+use crate::store::overflow::{self, Overflow};
+use crate::telemetry::heap;
 
 /// Why the command fails.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +65,17 @@ pub fn runner(context: RunnerContext) -> Arc<dyn Runner> {
         threads: cores * 8,
         shared: Arc::default(),
     };
-    Arc::new(Driver::new(hosting, pubsub, context.lanes))
+    let settings = overflow::Settings {
+        budget_bytes: context.memory_budget.bytes(),
+        folder: context.data_dir.join("overflow"),
+    };
+    tracing::info!(budget_mib = settings.budget_bytes >> 20, folder = %settings.folder.display(),
+        "payload goes to disk above the memory budget");
+    let lanes = Lanes {
+        count: context.lanes,
+        overflow: Overflow::new(settings, heap::live_bytes),
+    };
+    Arc::new(Driver::new(hosting, pubsub, lanes))
 }
 
 /// How long a harness may take to connect.

@@ -10,7 +10,7 @@ use tonic::transport::server::TcpIncoming;
 
 use crate::artifact::{self, Repository, RetrievalService, Sessions, StagingService};
 use crate::cli::server_id::ServerId;
-use crate::config::ServeSettings;
+use crate::config::{MemoryBudget, ServeSettings};
 use crate::environment::Policy;
 use crate::fnapi::{self, FnApi};
 use crate::job::Registry;
@@ -33,6 +33,8 @@ pub struct RunnerContext {
     pub environments: Policy,
     /// Engine threads of each job.
     pub lanes: u32,
+    /// Size of the heap above which payload goes to disk.
+    pub memory_budget: MemoryBudget,
     /// A Pub/Sub emulator, `host:port`, instead of Google's service.
     pub pubsub_emulator_host: Option<String>,
     /// Names this server on the temporary subscriptions it makes.
@@ -97,12 +99,13 @@ impl Server {
         let server_id = ServerId::claim(&settings.data_dir);
         let registry = Arc::new(Registry::new(RegistryLimits::default()));
         let sessions = Arc::new(Sessions::default());
-        let fn_api = FnApi::new(fnapi::Settings::default());
+        let fn_api = FnApi::new(fn_api_settings(settings.memory_budget));
         let context = RunnerContext {
             fn_api: fn_api.clone(),
             endpoint: harness_endpoint(&settings, address),
             environments: settings.environments.clone(),
             lanes: settings.lanes,
+            memory_budget: settings.memory_budget,
             pubsub_emulator_host: settings.pubsub_emulator_host.clone(),
             server_id: server_id.name.clone(),
             is_sole: server_id.is_sole,
@@ -194,6 +197,20 @@ impl Server {
                 .add_routes(routes)
                 .serve_with_incoming_shutdown(incoming, stop),
         );
+    }
+}
+
+/// What is received and not looked at yet takes a small part of the memory budget only.
+fn fn_api_settings(budget: MemoryBudget) -> fnapi::Settings {
+    const BUDGET_SHARE: u64 = 8;
+    const RECEIVED_BYTES_MIN: usize = 4 << 20;
+    let share = usize::try_from(budget.bytes() / BUDGET_SHARE).unwrap_or(usize::MAX);
+    let defaults = fnapi::Settings::default();
+    fnapi::Settings {
+        received_bytes_max: defaults
+            .received_bytes_max
+            .min(share.max(RECEIVED_BYTES_MIN)),
+        ..defaults
     }
 }
 

@@ -5,6 +5,7 @@ use std::{env, fs, io, path::PathBuf, str::FromStr};
 use clap::Args;
 use serde::Deserialize;
 
+use crate::config::MemoryBudget;
 use crate::environment::Policy;
 use crate::telemetry::logging::LogFormat;
 
@@ -55,6 +56,10 @@ pub struct Given {
     /// Engine threads of each job [default: one per core].
     #[arg(long, env = "TIDEMILL_LANES", value_name = "N")]
     pub lanes: Option<u32>,
+    /// Size of the server's heap above which payload of jobs goes to disk, below the data folder:
+    /// such as 8GiB, or a share of the memory that the machine or container has [default: 50%].
+    #[arg(long, env = "TIDEMILL_MEMORY_BUDGET", value_name = "SIZE")]
+    pub memory_budget: Option<MemoryBudget>,
     /// What to log: error, warn, info, debug, trace, also by module [default: info].
     #[arg(long, env = "TIDEMILL_LOG_LEVEL", value_name = "LEVEL")]
     pub log_level: Option<String>,
@@ -107,6 +112,8 @@ pub struct ServeSettings {
     pub environments: Policy,
     /// Engine threads of each job.
     pub lanes: u32,
+    /// Size of the heap above which payload goes to disk.
+    pub memory_budget: MemoryBudget,
     /// What to log.
     pub log_level: String,
     /// How log lines look.
@@ -170,6 +177,7 @@ impl Given {
             port_file: self.port_file.or(next.port_file),
             allow_environment: self.allow_environment.or(next.allow_environment),
             lanes: self.lanes.or(next.lanes),
+            memory_budget: self.memory_budget.or(next.memory_budget),
             log_level: self.log_level.or(next.log_level),
             log_format: self.log_format.or(next.log_format),
             pubsub_emulator_host: self.pubsub_emulator_host.or(next.pubsub_emulator_host),
@@ -208,6 +216,7 @@ impl Given {
                 ..Policy::default()
             },
             lanes,
+            memory_budget: self.memory_budget.unwrap_or_default(),
             log_level: self.log_level.unwrap_or_else(|| "info".to_owned()),
             log_format: self.log_format.unwrap_or_default(),
             pubsub_emulator_host: self.pubsub_emulator_host,
@@ -238,7 +247,7 @@ mod tests {
         let path = folder.path().join("tidemill.toml");
         fs::write(
             &path,
-            "port = 1\nlanes = 3\nlog_format = \"json\"\nallow_environment = [\"process\"]\n",
+            "port = 1\nlanes = 3\nlog_format = \"json\"\nallow_environment = [\"process\"]\nmemory_budget = \"1GiB\"\n",
         )
         .unwrap();
         let args = ServeArgs {
@@ -251,6 +260,7 @@ mod tests {
         let settings = args.settings().unwrap();
         assert_eq!((settings.port, settings.artifact_port), (2, 8098));
         assert_eq!((settings.lanes, settings.log_format), (3, LogFormat::Json));
+        assert_eq!(settings.memory_budget, MemoryBudget::Bytes(1 << 30));
         assert!(settings.environments.allow_process);
         assert_eq!(settings.host, "127.0.0.1");
     }

@@ -133,7 +133,7 @@ impl Lane {
                 output,
                 bytes,
                 cut,
-            } => self.stage_output(bundle, output, bytes, cut),
+            } => self.stage_output(bundle, output, bytes, cut, tables),
             Event::Timers {
                 bundle,
                 transform,

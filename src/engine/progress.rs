@@ -15,7 +15,7 @@ use crate::engine::queue::{Item, Limits};
 use crate::engine::routing::{GLOBAL_LANE, Staged};
 use crate::engine::side_input::{self, SideInputBatch};
 use crate::engine::stages;
-use crate::engine::tables::Tables;
+use crate::engine::tables::{PayloadError, PayloadTable, Reading, Tables};
 use crate::model::ids::{BundleId, PCollectionId, StageId};
 use crate::model::pane::PaneInfo;
 use crate::model::stage::{SideInput, StageKind};
@@ -47,8 +47,8 @@ impl Lane {
         tables: &mut impl Tables,
     ) {
         let mut staged = Staged::new(output, &self.routes, &self.graph, self.settings.lanes);
-        if let Err(error) = staged.add(&self.graph, bytes.clone(), false) {
-            self.fail_job(stage, format!("its output cannot be read: {error}"));
+        if let Err(error) = staged.add(&self.graph, bytes.clone(), false, tables.payload()) {
+            self.fail_job(stage, format!("its output {error}"));
             return;
         }
         let deliveries =
@@ -381,18 +381,20 @@ impl Lane {
         &mut self,
         bundle: BundleId,
         key: StateKey,
-        operation: StateOperation,
+        mut operation: StateOperation,
         tables: &mut impl Tables,
     ) -> StateReply {
         if let Some(running) = self.bundles.get_mut(&bundle) {
             running.moved = true;
         }
+        let kept = keep_appended(&mut operation, tables.payload());
         let side_inputs =
             || side_input::serve(tables.side_inputs(), &self.side_inputs, &key, &operation);
         let values = self.serve_values(bundle, &key, &operation);
-        match values.or_else(side_inputs) {
-            Some(reply) => reply,
-            None => self.serve_user_state(bundle, key, operation, tables),
+        match (kept, values.or_else(side_inputs)) {
+            (Err(error), _) => StateReply::Error(format!("state cannot be held: {error}")),
+            (Ok(()), Some(reply)) => reply,
+            (Ok(()), None) => self.serve_user_state(bundle, key, operation, tables),
         }
     }
 
@@ -451,6 +453,19 @@ impl Lane {
             self.actions.push_back(Action::Fail { stage, failure });
         }
     }
+}
+
+/// Keeps what is appended to state off the heap, where memory is short.
+fn keep_appended(
+    operation: &mut StateOperation,
+    payload: &mut impl PayloadTable,
+) -> Result<(), PayloadError> {
+    if let StateOperation::Append { data } = operation
+        && payload.is_short()
+    {
+        *data = payload.keep(data, Reading::Anywhere)?;
+    }
+    Ok(())
 }
 
 /// How much of a group-by-key's output is encoded at a time when it is pushed on.

@@ -8,6 +8,7 @@ use crate::engine::group_by_key::KeyedBatch;
 use crate::engine::keyed::{KeyedElement, KeyedElements};
 use crate::engine::merge_windows::{self, MergedKey};
 use crate::engine::side_input::SideInputBatch;
+use crate::engine::tables::{PayloadError, PayloadTable, Reading};
 use crate::model::coder::Coder;
 use crate::model::element::Chunk;
 use crate::model::ids::{LaneId, PCollectionId, Shard, StageId};
@@ -147,6 +148,17 @@ fn destinations_of(
     found
 }
 
+/// Why output cannot be staged.
+#[derive(Debug, thiserror::Error)]
+pub enum StageError {
+    /// It is not what its coder says.
+    #[error("cannot be read: {0}")]
+    Unreadable(#[from] coder::Error),
+    /// There is no room for it.
+    #[error("cannot be held: {0}")]
+    NoRoom(#[from] PayloadError),
+}
+
 /// Elements of one PCollection, parted by destination while their bundle still runs.
 #[derive(Debug)]
 pub struct Staged {
@@ -197,26 +209,57 @@ impl Staged {
     ///
     /// # Errors
     ///
-    /// When the bytes are not elements of the PCollection's coder.
+    /// When the bytes are not elements of the PCollection's coder, or there is no room for them.
     pub fn add(
         &mut self,
         graph: &StageGraph,
         mut bytes: Bytes,
         cut: bool,
-    ) -> Result<(), coder::Error> {
+        payload: &mut impl PayloadTable,
+    ) -> Result<(), StageError> {
         let coder = &graph.pcollections[self.pcollection.index()].coder;
         if !self.begun.is_empty()
             && let Some(element) = self.complete(coder, &mut bytes)?
         {
-            self.stage(coder, &element, None)?;
+            self.stage(coder, element, None, payload)?;
         }
         if !cut {
-            return self.stage(coder, &bytes, None);
+            return self.stage(coder, bytes, None, payload);
         }
         let whole = coder::windowed_value::scan_whole(coder, bytes.clone())?;
         self.begun.extend_from_slice(&bytes[whole.bytes.len()..]);
         let bytes = whole.bytes.clone();
-        self.stage(coder, &bytes, Some(whole))
+        self.stage(coder, bytes, Some(whole), payload)
+    }
+
+    /// Whether slices of the output are held, and not only copies of its elements.
+    fn holds_slices(&self) -> bool {
+        let mut parts = self.parts.iter();
+        parts.any(|part| matches!(part, Part::Queue(_) | Part::Keyed(_)))
+    }
+
+    fn reading(&self) -> Reading {
+        let mut parts = self.parts.iter();
+        if parts.any(|part| matches!(part, Part::Keyed(_))) {
+            Reading::Anywhere
+        } else {
+            Reading::InOrder
+        }
+    }
+
+    fn keep_copies(&mut self, payload: &mut impl PayloadTable) -> Result<(), PayloadError> {
+        for part in &mut self.parts {
+            match part {
+                Part::Group(batches) => {
+                    for batch in batches {
+                        batch.keep(payload)?;
+                    }
+                }
+                Part::SideInput(batch) => batch.keep(payload)?,
+                Part::Queue(_) | Part::Keyed(_) | Part::Merged(_) => {}
+            }
+        }
+        Ok(())
     }
 
     /// Whether an element has begun and not ended.
@@ -251,6 +294,31 @@ impl Staged {
 
     /// Stages whole elements; `scanned` is the chunk of them where it is known.
     fn stage(
+        &mut self,
+        coder: &Coder,
+        mut bytes: Bytes,
+        mut scanned: Option<Chunk>,
+        payload: &mut impl PayloadTable,
+    ) -> Result<(), StageError> {
+        let short = payload.is_short();
+        if short {
+            payload.check()?;
+            if self.holds_slices() {
+                bytes = payload.keep(&bytes, self.reading())?;
+            }
+            if let Some(chunk) = &mut scanned {
+                chunk.bytes = bytes.clone();
+            }
+        }
+        self.part(coder, &bytes, scanned)?;
+        if short {
+            self.keep_copies(payload)?;
+        }
+        Ok(())
+    }
+
+    /// Parts whole elements by destination.
+    fn part(
         &mut self,
         coder: &Coder,
         bytes: &Bytes,

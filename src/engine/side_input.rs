@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::coder;
-use crate::engine::tables::{SideInputAddress, SideInputTable, ValuesPage};
+use crate::engine::tables::group::Values;
+use crate::engine::tables::{
+    PayloadError, PayloadTable, SideInputAddress, SideInputTable, ValuesPage,
+};
 use crate::engine::window;
 use crate::model::coder::Coder;
 use crate::model::ids::StageId;
@@ -18,19 +21,11 @@ use crate::model::windowing::Trigger;
 /// About how many bytes of keys go out in one reply.
 const PAGE_BYTES: usize = 2 << 20;
 
-/// Elements for one side input, with the windows they are in.
+/// Elements for one side input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SideInputBatch {
-    pub elements: Vec<SideInputElement>,
-}
-
-/// One element in one window.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SideInputElement {
-    pub window: Window,
-    /// The pane's index: a newer pane replaces what older ones held.
-    pub pane: i64,
-    pub value: Bytes,
+    /// Encoded values by window and the pane's index: a newer pane replaces what older ones held.
+    panes: BTreeMap<(Window, i64), Values>,
 }
 
 impl SideInputBatch {
@@ -46,20 +41,27 @@ impl SideInputBatch {
             let mut header = &bytes[element.header.clone()];
             let header = coder::windowed_value::read_header(window_coder, &mut header)?;
             for window in header.windows {
-                let value = bytes.slice(element.value.clone());
-                self.elements.push(SideInputElement {
-                    window,
-                    pane: header.pane.index,
-                    value,
-                });
+                let pane = self.panes.entry((window, header.pane.index));
+                pane.or_default().append(&bytes[element.value.clone()]);
             }
         }
         Ok(())
     }
 
+    /// Keeps values off the heap, where there are enough of them.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for them.
+    pub fn keep(&mut self, payload: &mut impl PayloadTable) -> Result<(), PayloadError> {
+        self.panes
+            .values_mut()
+            .try_for_each(|values| values.keep(payload))
+    }
+
     /// Whether it holds nothing.
     pub fn is_empty(&self) -> bool {
-        self.elements.is_empty()
+        self.panes.is_empty()
     }
 }
 
@@ -75,33 +77,53 @@ pub fn absorb(
     side_input: &SideInput,
     batch: SideInputBatch,
 ) -> Result<(), coder::Error> {
-    let mut last: Option<(Window, SideInputAddress)> = None;
-    for SideInputElement {
-        window,
-        pane,
-        value,
-    } in batch.elements
-    {
+    for ((window, pane), values) in batch.panes {
         let pane = if side_input.all_panes { 0 } else { pane };
-        let address = match &last {
-            Some((last, address)) if *last == window => address,
-            _ => {
-                let mut encoded = Vec::new();
-                coder::window::write(&mut encoded, &window);
-                let address = SideInputAddress {
-                    stage,
-                    index,
-                    window: Bytes::from(encoded),
-                };
-                &last.insert((window, address)).1
-            }
+        let mut encoded = Vec::new();
+        coder::window::write(&mut encoded, &window);
+        let address = SideInputAddress {
+            stage,
+            index,
+            window: Bytes::from(encoded),
         };
         if side_input.multimap {
-            let (key, values) = coder::kv::split(&side_input.coder, &value)?;
-            table.put(address, Some(value.slice_ref(key)), pane, values);
+            if values.bytes() == 0 {
+                for _ in 0..values.count() {
+                    table.put(&address, pane, Bytes::new(), Bytes::new());
+                }
+            }
+            for part in values.into_parts() {
+                put_entries(table, &address, pane, &part, &side_input.coder)?;
+            }
         } else {
-            table.put(address, None, pane, &value);
+            table.extend(&address, pane, values);
         }
+    }
+    Ok(())
+}
+
+/// Adds encoded KVs to a multimap.
+fn put_entries(
+    table: &mut impl SideInputTable,
+    address: &SideInputAddress,
+    pane: i64,
+    entries: &Bytes,
+    coder: &Coder,
+) -> Result<(), coder::Error> {
+    let mut rest = &entries[..];
+    while !rest.is_empty() {
+        let entry = &rest[..coder::length::encoded_len(coder, rest)?];
+        let (key, value) = coder::kv::split(coder, entry)?;
+        if entry.is_empty() {
+            return Err(coder::Error::LeftOver(rest.len()));
+        }
+        rest = &rest[entry.len()..];
+        table.put(
+            address,
+            pane,
+            entries.slice_ref(key),
+            entries.slice_ref(value),
+        );
     }
     Ok(())
 }

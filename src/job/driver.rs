@@ -9,6 +9,7 @@ use crate::engine::{self, Event, Lane};
 use crate::job::execution::{Execution, Outcome, Parts};
 use crate::job::harnesses::{Harnesses, Hosting};
 use crate::job::lane_thread::LaneThread;
+use crate::job::lanes::Lanes;
 use crate::job::messages::Importance;
 use crate::job::options::Settings;
 use crate::job::planning;
@@ -32,16 +33,16 @@ const STOP_WITHIN: Duration = Duration::from_secs(4);
 pub struct Driver {
     hosting: Hosting,
     pubsub: PubsubHosting,
-    lanes: u32,
+    lanes: Lanes,
 }
 
 impl Driver {
-    /// A driver whose jobs have `lanes` engine threads each.
-    pub fn new(hosting: Hosting, pubsub: PubsubHosting, lanes: u32) -> Self {
+    /// A driver whose jobs have these lanes.
+    pub fn new(hosting: Hosting, pubsub: PubsubHosting, lanes: Lanes) -> Self {
         Self {
             hosting,
             pubsub,
-            lanes: lanes.max(1),
+            lanes,
         }
     }
 
@@ -62,7 +63,7 @@ impl Runner for Driver {
         let planned = self.plan(job.pipeline(), job.settings());
         let hosting = self.hosting.clone();
         let pubsub = self.pubsub.clone();
-        let lanes = self.lanes;
+        let lanes = self.lanes.clone();
         Box::pin(async move {
             match planned {
                 Ok(plan) => run(job, plan, hosting, pubsub, lanes).await,
@@ -73,7 +74,13 @@ impl Runner for Driver {
 }
 
 /// Runs one job to its end.
-async fn run(job: Arc<JobRecord>, plan: Plan, hosting: Hosting, pubsub: PubsubHosting, lanes: u32) {
+async fn run(
+    job: Arc<JobRecord>,
+    plan: Plan,
+    hosting: Hosting,
+    pubsub: PubsubHosting,
+    lanes: Lanes,
+) {
     let mut cancel = job.cancel_requested();
     let mut sources = Sources::new(&job, pubsub);
     let hindered = tokio::select! {
@@ -121,18 +128,20 @@ async fn execute(
     plan: Plan,
     hosting: Hosting,
     sources: Sources,
-    lanes: u32,
+    lanes: Lanes,
 ) -> Ended {
     let scripted = plan.graph.script.is_some();
-    let lanes = if scripted { 1 } else { lanes };
+    let count = if scripted { 1 } else { lanes.count.max(1) };
     // A TestStream is a test: it has to end, also where user code keeps failing.
     let streaming = is_streaming(&plan.graph) && !scripted;
     let parallelism = parallelism(&plan, job.settings(), hosting.cores);
-    let settings = engine_settings(job.settings(), streaming, &parallelism, lanes);
+    let settings = engine_settings(job.settings(), streaming, &parallelism, count);
+    let settings = lanes.limit(settings);
     let (outcome_sender, mut outcome) = mpsc::unbounded_channel();
     let graph = Arc::new(plan.graph.clone());
-    let fresh = |id| SharedLane::new(Lane::new(id, Arc::clone(&graph), settings.clone()));
-    let (lanes, inputs): (Vec<_>, Vec<_>) = (0..lanes).map(LaneId).map(fresh).unzip();
+    let lane = |id| Lane::new(id, Arc::clone(&graph), settings.clone());
+    let fresh = |id| SharedLane::new(lane(id), lanes.tables());
+    let (lanes, inputs): (Vec<_>, Vec<_>) = (0..count).map(LaneId).map(fresh).unzip();
     let execution = Arc::new(Execution::new(Parts {
         record: Arc::clone(job),
         plan,

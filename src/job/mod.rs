@@ -5,6 +5,7 @@ mod execution;
 mod harness_events;
 mod harnesses;
 mod lane_thread;
+mod lanes;
 pub mod messages;
 pub mod metrics;
 pub mod options;
@@ -23,6 +24,7 @@ mod temporary;
 
 pub use driver::Driver;
 pub use harnesses::Hosting;
+pub use lanes::Lanes;
 pub use messages::{Importance, JobEvent, Message};
 pub use metrics::Metrics;
 pub use options::Settings;

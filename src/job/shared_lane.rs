@@ -47,12 +47,9 @@ pub struct Core {
 
 impl SharedLane {
     /// A lane that has heard of nothing, and the end of its channel that its thread reads.
-    pub fn new(lane: Lane) -> (Arc<Self>, Receiver<LaneInput>) {
+    pub fn new(lane: Lane, tables: MemoryTables) -> (Arc<Self>, Receiver<LaneInput>) {
         let (inputs, receiver) = crossbeam_channel::unbounded();
-        let core = Core {
-            lane,
-            tables: MemoryTables::default(),
-        };
+        let core = Core { lane, tables };
         let shared = Self {
             inputs,
             unhandled: AtomicUsize::new(0),

@@ -1,3 +1,4 @@
 //! State behind the engine's table traits.
 
 pub mod memory;
+pub mod overflow;

@@ -1,5 +1,6 @@
-//! Logging set-up, the clock and random names.
+//! Logging set-up, the clock, the heap's size and random names.
 
 pub mod clock;
 pub mod entropy;
+pub mod heap;
 pub mod logging;

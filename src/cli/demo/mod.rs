@@ -19,7 +19,7 @@ use crate::cli::demo::results::Results;
 use crate::cli::demo::table::Table;
 use crate::cli::serve;
 use crate::cli::server::{self, Server};
-use crate::config::ServeSettings;
+use crate::config::{MemoryBudget, ServeSettings};
 use crate::environment::Policy;
 use crate::pubsub_emulator::{self, Settings as EmulatorSettings};
 use crate::telemetry::logging::LogFormat;
@@ -204,6 +204,7 @@ fn serve_settings(data: &std::path::Path, emulator: &str, args: &DemoArgs) -> Se
         port_file: None,
         environments: Policy::default(),
         lanes: 1,
+        memory_budget: MemoryBudget::default(),
         log_level: args.log_level.clone(),
         log_format: LogFormat::Text,
         pubsub_emulator_host: Some(emulator.to_owned()),

@@ -21,6 +21,7 @@ impl Lane {
         output: usize,
         bytes: Bytes,
         cut: bool,
+        tables: &mut impl Tables,
     ) {
         // A bundle that was given up may still send.
         let Some(running) = self.bundles.get_mut(&bundle) else {
@@ -35,8 +36,8 @@ impl Lane {
             running.broken = Some(format!("the harness sent data for output {output}"));
             return;
         };
-        if let Err(error) = staged.add(&self.graph, bytes, cut) {
-            running.broken = Some(format!("output {output} cannot be read: {error}"));
+        if let Err(error) = staged.add(&self.graph, bytes, cut, tables.payload()) {
+            running.broken = Some(format!("output {output} {error}"));
         }
     }
 

@@ -70,7 +70,10 @@ impl CellRules {
         debug_assert!(!row.cell.closed, "a closed window takes no elements");
         let cell = &mut row.cell;
         cell.fresh += 1;
-        cell.values.append(element.value);
+        match element.kept_value() {
+            Some(kept) => cell.values.append_shared(kept),
+            None => cell.values.append(element.value),
+        }
         let hold = match self.output_time {
             OutputTime::EndOfWindow => window::end(&row.window),
             OutputTime::Earliest | OutputTime::Latest => {

@@ -12,8 +12,9 @@ use crate::engine::bundle::{KeyedBundle, Work};
 use crate::engine::keyed::expiry::expiry;
 use crate::engine::keyed::state::{self, Asking, StateChanges};
 use crate::engine::keyed::{KeyWork, KeyedElement, KeyedElements, TakenKey, TimerChanges};
+use crate::engine::queue::Limits;
 use crate::engine::stages::{self, KeyedState};
-use crate::engine::tables::{Tables, TimerId, TimerTable, UserStateTable};
+use crate::engine::tables::{PayloadTable, Tables, TimerId, TimerTable, UserStateTable};
 use crate::model::element::Chunk;
 use crate::model::ids::{BundleId, StageId, WorkerId};
 use crate::model::pane::PaneInfo;
@@ -92,13 +93,13 @@ impl Lane {
             return false;
         };
         let mut keys = take_timers(keyed, stage, tables.timers(), watermark, now, elements_max);
-        keys.extend(take_elements(
-            keyed,
-            stage,
-            tables.timers(),
-            watermark,
-            elements_max,
-        ));
+        let limits = Limits {
+            bytes: self.settings.bundle_bytes_max,
+            elements: elements_max,
+        };
+        let elements = take_elements(keyed, stage, tables.timers(), watermark, limits);
+        expect(&elements, tables.payload());
+        keys.extend(elements);
         note_next_timers(keyed, stage, tables.timers());
         if keys.is_empty() {
             return false;
@@ -393,11 +394,11 @@ fn take_elements(
     stage: StageId,
     timers: &impl TimerTable,
     watermark: Timestamp,
-    elements_max: usize,
+    limits: Limits,
 ) -> Vec<TakenKey> {
     let mut taken = Vec::new();
-    let mut left = elements_max;
-    while left > 0 {
+    let mut left = limits;
+    while left.elements > 0 && left.bytes > 0 {
         let failures = &keyed.failures;
         let first = taken.is_empty();
         let next = keyed.queue.take(left, |key, lowest| {
@@ -409,7 +410,9 @@ fn take_elements(
         });
         let Some(next) = next else { break };
         if let KeyWork::Elements(elements) = &next.work {
-            left = left.saturating_sub(elements.len());
+            let bytes: usize = elements.iter().map(|element| element.encoded.len()).sum();
+            left.elements = left.elements.saturating_sub(elements.len());
+            left.bytes = left.bytes.saturating_sub(bytes);
         }
         let alone = keyed.failures.contains_key(&next.key);
         taken.push(next);
@@ -418,6 +421,17 @@ fn take_elements(
         }
     }
     taken
+}
+
+/// These elements will be read soon: one that is not in memory is read while the others are.
+fn expect(keys: &[TakenKey], payload: &impl PayloadTable) {
+    for key in keys {
+        if let KeyWork::Elements(elements) = &key.work {
+            for element in elements {
+                payload.expect(&element.encoded);
+            }
+        }
+    }
 }
 
 fn note_next_timers(keyed: &mut KeyedState, stage: StageId, timers: &impl TimerTable) {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 
+use crate::engine::queue::Limits;
 use crate::engine::tables::TimerId;
 use crate::engine::watermark::Holds;
 use crate::model::time::Timestamp;
@@ -60,12 +61,12 @@ impl KeyedQueue {
         waiting.push_back(element);
     }
 
-    /// Takes elements of the idle key that waits longest, at most `elements_max` of them, and makes the key busy.
+    /// Takes elements of the idle key that waits longest, one at least, and makes the key busy.
     ///
     /// Keys for which `skip` says so stay.
     pub fn take(
         &mut self,
-        elements_max: usize,
+        limits: Limits,
         mut skip: impl FnMut(&Bytes, Timestamp) -> bool,
     ) -> Option<TakenKey> {
         let mut skipped = Vec::new();
@@ -84,19 +85,25 @@ impl KeyedQueue {
             skipped.push(key);
         };
         self.idle.extend(skipped);
-        let mut waiting = self.waiting.remove(&key)?;
-        let rest = waiting.split_off(elements_max.max(1).min(waiting.len()));
-        if !rest.is_empty() {
-            self.waiting.insert(key.clone(), rest);
+        let waiting = self.waiting.get_mut(&key)?;
+        let mut bytes = 0;
+        let fits = waiting.iter().take(limits.elements).take_while(|element| {
+            bytes += element.encoded.len();
+            bytes <= limits.bytes
+        });
+        let count = fits.count().max(1).min(waiting.len());
+        let taken: Vec<KeyedElement> = waiting.drain(..count).collect();
+        if waiting.is_empty() {
+            self.waiting.remove(&key);
         }
-        for element in &waiting {
+        for element in &taken {
             self.holds.remove(element.timestamp);
         }
-        self.elements -= waiting.len() as u64;
+        self.elements -= taken.len() as u64;
         self.busy.insert(key.clone());
         Some(TakenKey {
             key,
-            work: KeyWork::Elements(waiting.into()),
+            work: KeyWork::Elements(taken),
         })
     }
 

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::engine::tables::group::Values;
 use crate::model::ids::StageId;
 
 /// Names one window of one side input.
@@ -17,9 +18,11 @@ pub struct SideInputAddress {
 
 /// Values of side inputs; a multimap's by key.
 pub trait SideInputTable {
-    /// Adds one value. A pane newer than what the window (of a multimap: the key in the window) holds
-    /// replaces it; an older one is dropped.
-    fn put(&mut self, address: &SideInputAddress, key: Option<Bytes>, pane: i64, value: &[u8]);
+    /// Adds values. A pane newer than what the window holds replaces it; an older one is dropped.
+    fn extend(&mut self, address: &SideInputAddress, pane: i64, values: Values);
+
+    /// Adds a value to a multimap, where panes count for each key by itself.
+    fn put(&mut self, address: &SideInputAddress, pane: i64, key: Bytes, value: Bytes);
 
     /// One page of whole values, back to back: the first, or that at `from`. `None` when what there is now has
     /// no such page: a newer pane has come since.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::engine::delivery::Payload;
 use crate::engine::routing::{Routes, Staged};
+use crate::engine::tables::Tables;
 
 /// `words` goes to a group-by-key, to a stage as it is, and to another as side input.
 fn forked() -> (StageGraph, PCollectionId) {
@@ -19,10 +20,12 @@ fn forked() -> (StageGraph, PCollectionId) {
 fn staged(pieces: &[Bytes]) -> String {
     let (graph, words) = forked();
     let routes = Routes::new(&graph);
+    let mut tables = MemoryTables::default();
     let mut staged = Staged::new(words, &routes, &graph, 2);
     for (index, piece) in pieces.iter().enumerate() {
         let cut = index + 1 < pieces.len();
-        staged.add(&graph, piece.clone(), cut).expect("elements");
+        let added = staged.add(&graph, piece.clone(), cut, tables.payload());
+        added.expect("elements");
     }
     assert!(!staged.is_cut());
     let mut text = String::new();

@@ -7,6 +7,7 @@ mod timer;
 mod user_state;
 
 use crate::engine::tables::Tables;
+use crate::store::overflow::Keeper;
 
 pub use dedup::{DedupId, DedupSet, MemoryDedup};
 pub use group::MemoryGroupTable;
@@ -22,6 +23,19 @@ pub struct MemoryTables {
     groups: MemoryGroupTable,
     user_state: MemoryUserState,
     timers: MemoryTimers,
+    payload: Keeper,
+}
+
+impl MemoryTables {
+    /// Empty tables; payload goes where `payload` keeps it, once memory is short.
+    pub fn new(payload: Keeper) -> Self {
+        Self {
+            side_inputs: MemorySideInputs::new(payload.clone()),
+            groups: MemoryGroupTable::new(payload.clone()),
+            payload,
+            ..Self::default()
+        }
+    }
 }
 
 impl Tables for MemoryTables {
@@ -30,6 +44,7 @@ impl Tables for MemoryTables {
     type Groups = MemoryGroupTable;
     type UserState = MemoryUserState;
     type Timers = MemoryTimers;
+    type Payload = Keeper;
 
     fn side_inputs(&mut self) -> &mut MemorySideInputs {
         &mut self.side_inputs
@@ -49,5 +64,9 @@ impl Tables for MemoryTables {
 
     fn timers(&mut self) -> &mut MemoryTimers {
         &mut self.timers
+    }
+
+    fn payload(&mut self) -> &mut Keeper {
+        &mut self.payload
     }
 }

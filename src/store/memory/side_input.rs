@@ -6,12 +6,15 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 
-use crate::engine::tables::{SideInputAddress, SideInputTable, ValuesPage};
+use crate::engine::tables::group::Values;
+use crate::engine::tables::{PayloadTable, SideInputAddress, SideInputTable, ValuesPage};
+use crate::store::overflow::Keeper;
 
 /// Side inputs by stage, index and encoded window.
 #[derive(Debug, Default)]
 pub struct MemorySideInputs {
     windows: BTreeMap<SideInputAddress, Contents>,
+    payload: Keeper,
 }
 
 /// One window of one side input: an iterable's values, or a multimap's by key.
@@ -21,25 +24,18 @@ struct Contents {
     by_key: BTreeMap<Bytes, Paned>,
 }
 
-/// Values of the newest pane, back to back, in pages of whole values.
+/// Values of the newest pane.
 #[derive(Debug, Default)]
 struct Paned {
     pane: i64,
-    count: u32,
-    full: Vec<Bytes>,
-    /// The page that takes the next value.
-    last: Vec<u8>,
+    values: Values,
 }
 
-/// A page is not longer than this, unless one value is.
-///
-/// Python decodes each page by itself, so a page holds whole values.
-const PAGE_BYTES: usize = 2 << 20;
-
 impl Paned {
-    fn put(&mut self, pane: i64, value: &[u8]) {
+    /// The values to add to; `None` for a pane that is out of date.
+    fn of(&mut self, pane: i64) -> Option<&mut Values> {
         match pane.cmp(&self.pane) {
-            Ordering::Less => return,
+            Ordering::Less => return None,
             Ordering::Equal => {}
             Ordering::Greater => {
                 *self = Self {
@@ -48,49 +44,72 @@ impl Paned {
                 }
             }
         }
-        self.count += 1;
-        if !self.last.is_empty() && self.last.len() + value.len() > PAGE_BYTES {
-            let mut full = std::mem::take(&mut self.last);
-            full.shrink_to_fit();
-            self.full.push(Bytes::from(full));
-        }
-        self.last.extend_from_slice(value);
+        Some(&mut self.values)
     }
 
-    fn page(&self, from: Option<ValuesPage>) -> Option<(Bytes, Option<ValuesPage>)> {
-        let number = match from {
+    /// A page's number is where it starts.
+    fn page(
+        &self,
+        from: Option<ValuesPage>,
+        payload: &Keeper,
+    ) -> Option<(Bytes, Option<ValuesPage>)> {
+        let start = match from {
             None => 0,
             Some(from) if from.pane == self.pane => usize::try_from(from.number).ok()?,
             Some(_) => return None,
         };
-        let next = |number: usize| ValuesPage {
+        if start > self.values.bytes() {
+            return None;
+        }
+        let (page, more) = self.values.page(start, PAGE_BYTES, payload);
+        let more = more.map(|next| ValuesPage {
             pane: self.pane,
-            number: number as u64,
-        };
-        match self.full.get(number) {
-            Some(page) => Some((page.clone(), Some(next(number + 1)))),
-            None if number == self.full.len() => Some((Bytes::copy_from_slice(&self.last), None)),
-            None => None,
-        }
+            number: next as u64,
+        });
+        Some((page, more))
     }
+}
 
-    fn write_all(&self, out: &mut Vec<u8>) {
-        for page in &self.full {
-            out.extend_from_slice(page);
+impl MemorySideInputs {
+    /// An empty table; payload goes where `payload` keeps it, once memory is short.
+    pub fn new(payload: Keeper) -> Self {
+        Self {
+            windows: BTreeMap::new(),
+            payload,
         }
-        out.extend_from_slice(&self.last);
     }
 }
 
 impl SideInputTable for MemorySideInputs {
-    fn put(&mut self, address: &SideInputAddress, key: Option<Bytes>, pane: i64, value: &[u8]) {
-        let contents = match self.windows.get_mut(address) {
-            Some(contents) => contents,
-            None => self.windows.entry(address.clone()).or_default(),
+    fn extend(&mut self, address: &SideInputAddress, pane: i64, values: Values) {
+        let contents = self.windows.entry(address.clone()).or_default();
+        let Some(kept) = contents.values.of(pane) else {
+            return;
         };
-        match key {
-            Some(key) => contents.by_key.entry(key).or_default().put(pane, value),
-            None => contents.values.put(pane, value),
+        kept.merge(values);
+        // It has been committed, and stays in memory where there is no room. Whatever comes next fails for that.
+        if self.payload.is_short()
+            && let Err(error) = kept.keep(&mut self.payload)
+        {
+            tracing::debug!(%error, "a side input stays in memory");
+        }
+    }
+
+    fn put(&mut self, address: &SideInputAddress, pane: i64, key: Bytes, value: Bytes) {
+        let by_key = &mut self.windows.entry(address.clone()).or_default().by_key;
+        let shares = value.len() >= SHARED_FROM;
+        let paned = match by_key.get_mut(&key) {
+            Some(paned) => paned,
+            None => {
+                // The value may hold memory or disk that the key would take for itself alone.
+                let key = Bytes::copy_from_slice(&key);
+                by_key.entry(key).or_default()
+            }
+        };
+        match paned.of(pane) {
+            Some(values) if shares => values.append_shared(value),
+            Some(values) => values.append(&value),
+            None => {}
         }
     }
 
@@ -106,7 +125,7 @@ impl SideInputTable for MemorySideInputs {
             None => Some(&contents.values),
         });
         match paned {
-            Some(paned) => paned.page(from),
+            Some(paned) => paned.page(from, &self.payload),
             None => from.is_none().then(|| (Bytes::new(), None)),
         }
     }
@@ -129,8 +148,9 @@ impl SideInputTable for MemorySideInputs {
     ) -> (Bytes, Option<Bytes>) {
         let contents = self.windows.get(address);
         page_of_keys(contents, after, bytes_max, |page, paned| {
-            page.extend_from_slice(&paned.count.to_be_bytes());
-            paned.write_all(page);
+            paned.values.expect(&self.payload);
+            page.extend_from_slice(&(paned.values.count() as u32).to_be_bytes());
+            paned.values.write_to(page);
         })
     }
 }
@@ -159,6 +179,11 @@ fn page_of_keys(
     (Bytes::from(page), None)
 }
 
+/// About how long a page is. Python decodes each page by itself, so a page holds whole values.
+const PAGE_BYTES: usize = 2 << 20;
+/// Values at least this long are not copied, but hold what they are part of.
+const SHARED_FROM: usize = 128;
+
 #[cfg(test)]
 mod tests {
     use crate::model::StageId;
@@ -173,10 +198,16 @@ mod tests {
         }
     }
 
+    fn extend(table: &mut MemorySideInputs, pane: i64, value: &[u8]) {
+        let mut values = Values::default();
+        values.append(value);
+        table.extend(&address(), pane, values);
+    }
+
     fn page_sizes(value_bytes: usize, count: usize) -> Vec<usize> {
         let mut table = MemorySideInputs::default();
         for _ in 0..count {
-            table.put(&address(), None, 0, &vec![7; value_bytes]);
+            extend(&mut table, 0, &vec![7; value_bytes]);
         }
         let (mut sizes, mut from) = (Vec::new(), None);
         loop {
@@ -208,13 +239,13 @@ mod tests {
     fn a_reader_sees_what_comes_while_it_reads_but_no_other_pane() {
         let mut table = MemorySideInputs::default();
         for n in 0..3 {
-            table.put(&address(), None, 0, &vec![n; PAGE_BYTES]);
+            extend(&mut table, 0, &vec![n; PAGE_BYTES]);
         }
         let first = table.values(&address(), None, None);
         let (page, next) = first.expect("the first page");
         assert_eq!(page[0], 0);
         for n in 3..5 {
-            table.put(&address(), None, 0, &vec![n; PAGE_BYTES]);
+            extend(&mut table, 0, &vec![n; PAGE_BYTES]);
         }
         let (mut read, mut from) = (Vec::new(), next);
         while from.is_some() {
@@ -224,7 +255,7 @@ mod tests {
             from = more;
         }
         assert_eq!(read, [1, 2, 3, 4]);
-        table.put(&address(), None, 1, b"newer");
+        extend(&mut table, 1, b"newer");
         assert_eq!(table.values(&address(), None, next), None);
         assert_eq!(
             table.values(&address(), None, None),
@@ -235,21 +266,21 @@ mod tests {
     #[test]
     fn keys_are_read_from_behind_the_last_one() {
         let mut table = MemorySideInputs::default();
-        let mut put = |key: &'static str, value: &str| {
-            let key = Bytes::from_static(key.as_bytes());
-            table.put(&address(), Some(key), 0, value.as_bytes());
-        };
-        put("b", "1");
-        put("d", "2");
-        put("f", "3");
-        put("b", "4");
+        fn put(table: &mut MemorySideInputs, key: &'static str, value: &str) {
+            let value = Bytes::copy_from_slice(value.as_bytes());
+            table.put(&address(), 0, Bytes::from_static(key.as_bytes()), value);
+        }
+        put(&mut table, "b", "1");
+        put(&mut table, "d", "2");
+        put(&mut table, "f", "3");
+        put(&mut table, "b", "4");
         let page = table.keys(&address(), None, 1);
         assert_eq!(
             page,
             (Bytes::from_static(b"b"), Some(Bytes::from_static(b"b")))
         );
-        table.put(&address(), Some(Bytes::from_static(b"a")), 0, b"5");
-        table.put(&address(), Some(Bytes::from_static(b"c")), 0, b"6");
+        put(&mut table, "a", "5");
+        put(&mut table, "c", "6");
         let page = table.keys(&address(), Some(b"b"), 2);
         assert_eq!(
             page,

@@ -5,17 +5,23 @@
 //! copied: its record has its number in the piece instead. Pieces never grow beyond their first
 //! allocation, so that nothing is copied twice, and as soon as an arena is not small each piece
 //! holds the keys of one hash range only, so that memory can be freed range by range.
+//! Where memory is short, pieces are kept off the heap while others still fill.
 
 use bytes::Bytes;
 
+use crate::engine::tables::payload::{PayloadError, PayloadTable, Reading};
 use crate::model::time::Timestamp;
 
 /// How many hash ranges a large arena keeps apart.
-pub const RANGES: usize = 16;
+pub const RANGES: usize = 1 << RANGE_BITS;
+
+const RANGE_BITS: u32 = 4;
+/// Bits of a hash below those of its range: they choose the part of the range that is read at a time.
+pub const PART_BITS: u32 = 4;
 
 /// The hash range of a key, below [`RANGES`].
 pub const fn range_of(hash: u64) -> usize {
-    (hash >> 60) as usize
+    (hash >> (u64::BITS - RANGE_BITS)) as usize
 }
 
 /// Where a record starts.
@@ -56,9 +62,23 @@ pub struct Piece {
     /// The one hash range whose keys are in it, if so.
     range: Option<u8>,
     with_timestamps: bool,
+    /// The records are not on the heap.
+    kept: bool,
+    /// Only keys of a part of a range are in it, which are read together.
+    narrow: bool,
 }
 
 impl Piece {
+    /// What is to be read as a whole once a key of it is.
+    pub fn read_together(&self) -> Option<&[u8]> {
+        (self.kept && self.narrow).then_some(&self.bytes[..])
+    }
+
+    /// A value of a record of this piece, if it takes no memory to hold it.
+    pub(super) fn kept_value(&self, value: &[u8]) -> Option<Bytes> {
+        self.kept.then(|| self.bytes.slice_ref(value))
+    }
+
     /// The one hash range whose keys are in this piece; `None` for any.
     pub fn range(&self) -> Option<usize> {
         self.range.map(usize::from)
@@ -113,29 +133,41 @@ impl Piece {
 }
 
 /// Records being collected.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Arena {
     with_timestamps: bool,
     pieces: Vec<Open>,
-    /// The piece that takes the next record of each hash range; the first only while the arena is
-    /// small.
-    current: [Option<u32>; RANGES],
+    /// The pieces that are on the heap.
+    on_heap: Vec<u32>,
+    piece_max: usize,
+    /// The piece that takes the next record of each slot.
+    current: Vec<Option<u32>>,
+    /// The high bits of a hash that choose its slot: none while the arena is small, those of its range, or
+    /// more where memory is short and the arena large, so that less needs to be read at a time.
+    slot_bits: u32,
     bytes: usize,
-    spread: bool,
 }
 
 #[derive(Debug)]
 struct Open {
     bytes: Vec<u8>,
+    /// Instead of `bytes`, once it is off the heap.
+    kept: Option<Bytes>,
     shared: Vec<Bytes>,
     range: Option<u8>,
+    narrow: bool,
 }
 
 impl Arena {
     pub fn new(with_timestamps: bool) -> Self {
         Self {
             with_timestamps,
-            ..Self::default()
+            pieces: Vec::new(),
+            on_heap: Vec::new(),
+            piece_max: OFFSET_END as usize,
+            current: vec![None],
+            slot_bits: 0,
+            bytes: 0,
         }
     }
 
@@ -181,6 +213,39 @@ impl Arena {
         self.bytes
     }
 
+    /// Keeps pieces of at least [`KEPT_PIECE_MIN`] off the heap; those that come from now on are small.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for one. No record is lost by that.
+    pub fn keep(&mut self, payload: &mut impl PayloadTable) -> Result<(), PayloadError> {
+        self.piece_max = SCARCE_PIECE_MAX;
+        let (pieces, current) = (&mut self.pieces, &mut self.current);
+        let mut result = Ok(());
+        self.on_heap.retain(|&piece| {
+            let open = &mut pieces[piece as usize];
+            if open.bytes.len() < KEPT_PIECE_MIN || result.is_err() {
+                return true;
+            }
+            let bytes = Bytes::from(std::mem::take(&mut open.bytes));
+            for slot in current.iter_mut().filter(|slot| **slot == Some(piece)) {
+                *slot = None;
+            }
+            match payload.keep(&bytes, Reading::Anywhere) {
+                Ok(kept) => {
+                    open.kept = Some(kept);
+                    false
+                }
+                Err(error) => {
+                    open.bytes = bytes.into();
+                    result = Err(error);
+                    true
+                }
+            }
+        });
+        result
+    }
+
     /// Ends collecting; locations index the pieces returned.
     pub fn freeze(self) -> Vec<Piece> {
         let with_timestamps = self.with_timestamps;
@@ -191,10 +256,12 @@ impl Arena {
                     open.bytes.shrink_to_fit();
                 }
                 Piece {
-                    bytes: Bytes::from(open.bytes),
+                    kept: open.kept.is_some(),
+                    bytes: open.kept.unwrap_or_else(|| Bytes::from(open.bytes)),
                     shared: open.shared,
                     range: open.range,
                     with_timestamps,
+                    narrow: open.narrow,
                 }
             })
             .collect()
@@ -208,7 +275,7 @@ impl Arena {
         lengths: (usize, usize),
         size: usize,
     ) -> Location {
-        let piece = self.piece_for(range_of(hash), size);
+        let piece = self.piece_for(hash, size);
         self.bytes += size;
         let bytes = &mut self.pieces[piece as usize].bytes;
         let offset = bytes.len() as u32;
@@ -231,37 +298,52 @@ impl Arena {
     }
 
     #[inline]
-    fn piece_for(&mut self, range: usize, size: usize) -> u32 {
-        let slot = if self.spread { range } else { 0 };
-        if let Some(piece) = self.current[slot] {
+    fn piece_for(&mut self, hash: u64, size: usize) -> u32 {
+        if let Some(piece) = self.current[self.slot_of(hash)] {
             let open = &self.pieces[piece as usize].bytes;
             if open.capacity() - open.len() >= size && open.len() < OFFSET_END as usize {
                 return piece;
             }
         }
-        self.open_piece(range, size)
+        self.open_piece(hash, size)
+    }
+
+    #[inline]
+    fn slot_of(&self, hash: u64) -> usize {
+        // In two steps, since no bits are left where the slot has none.
+        (hash >> 1 >> (u64::BITS - 1 - self.slot_bits)) as usize
     }
 
     #[cold]
-    fn open_piece(&mut self, range: usize, size: usize) -> u32 {
-        if !self.spread && self.bytes > SPREAD_FROM {
-            self.spread = true;
-            self.current = [None; RANGES];
+    fn open_piece(&mut self, hash: u64, size: usize) -> u32 {
+        let scarce = self.piece_max < OFFSET_END as usize;
+        let slot_bits = match self.bytes {
+            ..=SPREAD_FROM => 0,
+            SPREAD_WIDE_FROM.. if scarce => WIDE_BITS,
+            _ => RANGE_BITS,
+        };
+        if slot_bits > self.slot_bits {
+            self.slot_bits = slot_bits;
+            self.current = vec![None; 1 << slot_bits];
         }
         // A piece is at most a quarter of what is there already: little is left empty, and pieces
         // are few.
-        let (slot, room) = if self.spread {
-            let room = self.bytes / RANGES / 4;
-            (range, room.clamp(RANGE_PIECE_MIN, OFFSET_END as usize))
+        let room = if self.slot_bits > 0 {
+            let room = self.bytes / self.current.len() / 4;
+            room.clamp(RANGE_PIECE_MIN, self.piece_max)
         } else {
-            (0, self.bytes.clamp(PIECE_MIN, SPREAD_FROM))
+            self.bytes.clamp(PIECE_MIN, SPREAD_FROM)
         };
         let piece = self.pieces.len() as u32;
+        self.on_heap.push(piece);
         self.pieces.push(Open {
             bytes: Vec::with_capacity(room.max(size)),
+            kept: None,
             shared: Vec::new(),
-            range: self.spread.then_some(range as u8),
+            narrow: self.slot_bits == WIDE_BITS,
+            range: (self.slot_bits > 0).then_some(range_of(hash) as u8),
         });
+        let slot = self.slot_of(hash);
         self.current[slot] = Some(piece);
         piece
     }
@@ -300,6 +382,11 @@ const fn length_size(length: usize) -> usize {
 const SPREAD_FROM: usize = 64 << 10;
 const PIECE_MIN: usize = 512;
 const RANGE_PIECE_MIN: usize = 4 << 10;
+const KEPT_PIECE_MIN: usize = 16 << 10;
+/// Where memory is short: the largest pieces, and arenas that keep parts of ranges apart.
+const SCARCE_PIECE_MAX: usize = 64 << 10;
+const SPREAD_WIDE_FROM: usize = 16 << 20;
+const WIDE_BITS: u32 = RANGE_BITS + PART_BITS;
 
 #[cfg(test)]
 mod tests {

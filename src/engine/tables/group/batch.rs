@@ -6,6 +6,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::engine::tables::group::arena::{Arena, Piece, Record};
 use crate::engine::tables::group::entries::{Entry, EntryList, WindowEntries};
+use crate::engine::tables::payload::{PayloadError, PayloadTable};
 use crate::model::time::Timestamp;
 use crate::model::window::{Window, WindowFn};
 use crate::model::windowing::{OutputTime, Trigger, WindowingStrategy};
@@ -125,6 +126,19 @@ impl KeyedBatch {
             self.arena.push_shared(hash, timestamp, key, value)
         };
         self.enter(windows, timestamp, Entry { hash, location });
+    }
+
+    /// Keeps records off the heap, unless the table will copy them together with others.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for some. No element is lost by that.
+    pub fn keep(&mut self, payload: &mut impl PayloadTable) -> Result<(), PayloadError> {
+        let joined = self.layout == Layout::Windows && !self.overlapping;
+        if joined && is_copied_if_short(self.arena.bytes(), self.count) {
+            return Ok(());
+        }
+        self.arena.keep(payload)
     }
 
     /// Elements, each counted once per window.
@@ -300,6 +314,17 @@ pub struct Element<'a> {
     pub value: &'a [u8],
     /// [`Timestamp::MIN`] when the strategy does not need timestamps.
     pub timestamp: Timestamp,
+    piece: &'a Piece,
+}
+
+impl Element<'_> {
+    /// The value, if it is not worth a copy: it is long, and takes no memory where it is.
+    pub fn kept_value(&self) -> Option<Bytes> {
+        if self.value.len() < KEPT_FROM {
+            return None;
+        }
+        self.piece.kept_value(self.value)
+    }
 }
 
 impl Elements {
@@ -310,16 +335,24 @@ impl Elements {
             .iter()
             .flat_map(|(window, count)| std::iter::repeat_n(window, *count as usize));
         self.entries.iter().zip(windows).map(|(entry, window)| {
-            let record = self.pieces[entry.location.piece as usize].record(entry.location.offset);
+            let piece = &self.pieces[entry.location.piece as usize];
+            let record = piece.record(entry.location.offset);
             Element {
                 window,
                 hash: entry.hash,
                 key: record.key,
                 value: record.value,
                 timestamp: record.timestamp,
+                piece,
             }
         })
     }
+}
+
+/// Whether so many elements of so many bytes are copied together with others where memory is short. Then what is read
+/// at a time, which is what belongs to few keys, lies close together on disk.
+pub const fn is_copied_if_short(bytes: usize, count: usize) -> bool {
+    bytes < LARGE && bytes < count * LARGE_VALUE
 }
 
 /// Whether a strategy without lateness fires each window once, with all it got, when the window
@@ -357,5 +390,11 @@ fn pieces_of(pieces: &[Piece], entries: &WindowEntries, alone: bool) -> Vec<Opti
 }
 
 const RUNS_LOOKED_THROUGH: usize = 4;
+/// Batches this large keep their elements apart as well as a table does.
+const LARGE: usize = 16 << 20;
+/// Elements this large lie close together wherever they are.
+const LARGE_VALUE: usize = 4 << 10;
 /// Values at least this long are not copied, where they need not be.
 const SHARED_FROM: usize = 1 << 10;
+/// Values off the heap that are at least this long are not copied back.
+const KEPT_FROM: usize = 256;

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::engine::tables::payload::{PayloadError, PayloadTable, Reading};
 use crate::model::pane::PaneInfo;
 use crate::model::time::Timestamp;
 use crate::model::window::Window;
@@ -78,10 +79,18 @@ impl Cell {
 /// Encoded values, back to back; clones share the memory of what was there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Values {
-    sealed: Vec<Bytes>,
+    sealed: Vec<Segment>,
     tail: Vec<u8>,
     count: u64,
     bytes: usize,
+}
+
+/// Some whole values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Segment {
+    bytes: Bytes,
+    /// Part of something else or off the heap: a copy would take memory that it does not take now.
+    fixed: bool,
 }
 
 impl Values {
@@ -94,10 +103,84 @@ impl Values {
         self.bytes += value.len();
     }
 
+    /// Appends a value that is part of something larger, which it holds.
+    pub fn append_shared(&mut self, value: Bytes) {
+        self.seal();
+        if self.sealed.is_empty() {
+            self.sealed.reserve_exact(1);
+        }
+        self.count += 1;
+        self.bytes += value.len();
+        self.sealed.push(Segment {
+            bytes: value,
+            fixed: true,
+        });
+    }
+
+    /// Keeps off the heap what has come together since the last time, where that is worth it.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room. No value is lost by that.
+    pub fn keep(&mut self, payload: &mut impl PayloadTable) -> Result<(), PayloadError> {
+        if self.tail.len() >= KEPT_SEGMENT_MIN {
+            self.seal();
+        }
+        let fresh = self.sealed.iter_mut().rev();
+        for segment in fresh.take_while(|segment| !segment.fixed) {
+            if segment.bytes.len() >= KEPT_SEGMENT_MIN {
+                segment.bytes = payload.keep(&segment.bytes, Reading::Anywhere)?;
+                segment.fixed = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// All values will be read soon.
+    pub fn expect(&self, payload: &impl PayloadTable) {
+        for segment in self.sealed.iter().filter(|segment| segment.fixed) {
+            payload.expect(&segment.bytes);
+        }
+    }
+
+    /// Whole values from byte `from` on, where one starts: about `bytes_max`, more where one is longer;
+    /// and where the next one starts.
+    pub fn page(
+        &self,
+        from: usize,
+        bytes_max: usize,
+        payload: &impl PayloadTable,
+    ) -> (Bytes, Option<usize>) {
+        let segments = self.sealed.iter().map(|segment| &segment.bytes[..]);
+        let (mut start, mut end) = (0, from.min(self.bytes));
+        let mut page: Vec<Bytes> = Vec::new();
+        for (index, segment) in segments.chain([&self.tail[..]]).enumerate() {
+            let next = start + segment.len();
+            if next > end {
+                if !page.is_empty() && next - from > bytes_max {
+                    break;
+                }
+                let part = &segment[end - start..];
+                page.push(match self.sealed.get(index) {
+                    Some(sealed) => sealed.bytes.slice_ref(part),
+                    None => Bytes::copy_from_slice(part),
+                });
+                end = next;
+            }
+            start = next;
+        }
+        page.iter().for_each(|part| payload.expect(part));
+        let bytes = match page.len() {
+            1 => page.swap_remove(0),
+            _ => Bytes::from(page.concat()),
+        };
+        (bytes, (end < self.bytes).then_some(end))
+    }
+
     /// The values, in parts that hold whole ones.
     pub fn into_parts(mut self) -> impl Iterator<Item = Bytes> {
         self.seal();
-        self.sealed.into_iter()
+        self.sealed.into_iter().map(|segment| segment.bytes)
     }
 
     /// Moves the values of `later` behind these.
@@ -129,8 +212,8 @@ impl Values {
 
     /// All values' bytes, in order.
     pub fn write_to(&self, out: &mut Vec<u8>) {
-        for bytes in &self.sealed {
-            out.extend_from_slice(bytes);
+        for segment in &self.sealed {
+            out.extend_from_slice(&segment.bytes);
         }
         out.extend_from_slice(&self.tail);
     }
@@ -144,9 +227,9 @@ impl Values {
         }
         while segment.len() < SEGMENT_MAX {
             match self.sealed.pop() {
-                Some(before) if before.len() <= segment.len() => {
-                    let mut joined = Vec::with_capacity(before.len() + segment.len());
-                    joined.extend_from_slice(&before);
+                Some(before) if !before.fixed && before.bytes.len() <= segment.len() => {
+                    let mut joined = Vec::with_capacity(before.bytes.len() + segment.len());
+                    joined.extend_from_slice(&before.bytes);
                     joined.extend_from_slice(&segment);
                     segment = joined;
                 }
@@ -160,7 +243,10 @@ impl Values {
         if segment.capacity() - segment.len() > SLACK_MAX {
             segment.shrink_to_fit();
         }
-        self.sealed.push(Bytes::from(segment));
+        self.sealed.push(Segment {
+            bytes: Bytes::from(segment),
+            fixed: false,
+        });
     }
 }
 
@@ -207,6 +293,8 @@ pub struct FiredPane {
 
 /// Values are sealed in segments of about this size, so that long lists are not copied to grow.
 const SEGMENT_MAX: usize = 256 << 10;
+/// Segments at least this long are worth keeping off the heap.
+const KEPT_SEGMENT_MIN: usize = 16 << 10;
 /// A segment may keep so much memory that it does not need.
 const SLACK_MAX: usize = 4 << 10;
 

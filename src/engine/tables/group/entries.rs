@@ -1,6 +1,6 @@
 //! Lists of elements: where their records are, with as much of their keys' hashes as is needed.
 
-use crate::engine::tables::group::arena::{Location, OFFSET_END, RANGES, range_of};
+use crate::engine::tables::group::arena::{Location, OFFSET_END, PART_BITS, RANGES, range_of};
 
 /// Where one element is, with its key's hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,11 @@ pub struct RangeEntry {
 }
 
 impl RangeEntry {
+    /// The part of the range that is read at a time, where not all is in memory.
+    pub fn part(&self) -> u32 {
+        self.hash >> (u32::BITS - PART_BITS)
+    }
+
     pub fn location(&self) -> Location {
         Location {
             piece: self.piece,
@@ -70,12 +75,21 @@ impl WindowEntries {
 
     /// All locations, in no order.
     pub fn locations(&self) -> impl Iterator<Item = Location> {
-        let ranges = self.ranges.0.iter().flat_map(RangeList::iter);
-        let few = self.few.iter().map(|entry| entry.location);
-        few.chain(ranges.map(|entry| Location {
-            piece: entry.piece,
-            offset: entry.offset,
-        }))
+        self.iter().map(|entry| entry.location)
+    }
+
+    /// All elements, with as much of the hash as entries keep; those of a key in the order in which they came.
+    pub fn iter(&self) -> impl Iterator<Item = Entry> {
+        let ranges = (0..).zip(&self.ranges.0).flat_map(|(range, list)| {
+            list.iter().map(move |entry| Entry {
+                hash: range << RANGE_SHIFT | u64::from(entry.hash) << HASH_SHIFT,
+                location: Location {
+                    piece: entry.piece,
+                    offset: entry.offset,
+                },
+            })
+        });
+        self.few.iter().copied().chain(ranges)
     }
 
     #[inline]
@@ -160,6 +174,15 @@ impl RangeList {
         self.blocks.iter().flat_map(Block::iter)
     }
 
+    /// The elements of one part of the range.
+    pub fn part(&self, number: u32) -> Self {
+        let mut part = Self::default();
+        for entry in self.iter().filter(|entry| entry.part() == number) {
+            part.push(u64::from(entry.hash) << HASH_SHIFT, entry.location());
+        }
+        part
+    }
+
     #[inline]
     fn push(&mut self, hash: u64, location: Location) {
         self.count += 1;
@@ -204,7 +227,7 @@ impl Block {
             "records start early in a piece"
         );
         (piece < PIECES).then(|| {
-            let hash = (hash >> 28) & u64::from(u32::MAX);
+            let hash = (hash >> HASH_SHIFT) & u64::from(u32::MAX);
             hash << 32 | u64::from(piece * OFFSET_END + location.offset)
         })
     }
@@ -245,6 +268,9 @@ impl EntryList {
     }
 }
 
+/// Where a hash's range begins, and the bits below it that entries keep.
+const RANGE_SHIFT: u32 = 60;
+const HASH_SHIFT: u32 = RANGE_SHIFT - u32::BITS;
 /// Pieces that a block can name.
 const PIECES: u32 = u32::MAX / OFFSET_END + 1;
 /// Up to so many elements are one list.

@@ -17,9 +17,9 @@ mod batch;
 mod cell;
 mod entries;
 
-pub use arena::{Arena, Location, Piece, RANGES, Record};
+pub use arena::{Arena, Location, PART_BITS, Piece, RANGES, Record};
 pub use backed::{BackedValues, ValuePosition};
-pub use batch::{Element, Elements, Incoming, KeyedBatch, Layout, WindowRun};
+pub use batch::{Element, Elements, Incoming, KeyedBatch, Layout, WindowRun, is_copied_if_short};
 pub use cell::{Cell, CellRow, FiredPane, KeyCells, Schedule, TriggerSlot, TriggerState, Values};
 pub use entries::{Entry, RangeEntry, RangeList, RangeLists, WindowEntries};
 

@@ -4,11 +4,13 @@ use std::ops::ControlFlow;
 
 use hashbrown::HashTable;
 
+use crate::engine::tables::PayloadTable;
 use crate::engine::tables::group::{
-    GroupHead, GroupSink, Location, RangeEntry, RangeList, WindowContents,
+    GroupHead, GroupSink, Location, PART_BITS, RangeEntry, RangeList, WindowContents,
 };
 use crate::model::time::Timestamp;
 use crate::store::memory::group::window_buffer::Pieces;
+use crate::store::overflow::Keeper;
 
 /// A hash range being read.
 ///
@@ -130,7 +132,12 @@ impl RangeReader {
     }
 
     /// Hands groups on until the sink breaks or the range is at its end.
-    pub(super) fn read(&mut self, pieces: &Pieces, sink: &mut impl GroupSink) -> ControlFlow<()> {
+    pub(super) fn read(
+        &mut self,
+        pieces: &Pieces,
+        sink: &mut impl GroupSink,
+        payload: &Keeper,
+    ) -> ControlFlow<()> {
         while let Some(&group) = self.order.get(self.position) {
             self.position += 1;
             let group = &self.groups[group as usize];
@@ -145,6 +152,11 @@ impl RangeReader {
                     if sink.backs(&head) {
                         sink.back(head, pieces.back(locations))?;
                         continue;
+                    }
+                    if payload.is_used() && head.value_bytes / head.count >= LARGE_VALUE {
+                        for location in locations {
+                            payload.expect(pieces.read(location.piece, location.offset).0.value);
+                        }
                     }
                     sink.begin(head);
                     for location in locations {
@@ -223,8 +235,8 @@ impl Group {
 
 /// The groups sorted by shard, those of a shard as they are.
 fn by_shard(groups: &[Group]) -> Vec<u32> {
-    let shard = |group: &Group| (group.hash >> (u32::BITS - SHARD_BITS)) as usize;
-    let mut next = [0_usize; 1 << SHARD_BITS];
+    let shard = |group: &Group| (group.hash >> (u32::BITS - PART_BITS)) as usize;
+    let mut next = [0_usize; 1 << PART_BITS];
     for group in groups {
         next[shard(group)] += 1;
     }
@@ -258,8 +270,8 @@ fn copy(to: &mut [u8], value: &[u8]) {
     }
 }
 
-/// The bits of a hash, below those that choose the range, that choose the shard.
-const SHARD_BITS: u32 = 4;
+/// Values on disk this long are read ahead one by one.
+const LARGE_VALUE: usize = 4 << 10;
 /// Values of this length on average are copied, so that a group's are in one place.
 const COPIED_VALUE_MAX: usize = 64;
 /// Up to so many bytes of values are copied: the range's pieces are still there.

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use crate::engine::tables::PayloadTable;
 use crate::engine::tables::group::{BackedValues, FiredPane, KeyCells};
 use crate::engine::tables::group::{
     CellRow, Drained, GroupHead, GroupSink, GroupTable, GroupVisitor, KeyedBatch, WindowContents,
@@ -12,6 +13,7 @@ use crate::model::time::Timestamp;
 use crate::model::window::{Window, WindowFn};
 use crate::model::windowing::{AccumulationMode, OutputTime, Trigger, WindowingStrategy};
 use crate::store::memory::MemoryGroupTable;
+use crate::store::overflow::{self, Keeper, Overflow};
 
 const STAGE: StageId = StageId(3);
 
@@ -220,4 +222,83 @@ fn cells_of_keys_with_the_same_hash_stay_apart() {
     assert_eq!(change("b", false), 3);
     assert_eq!(change("b", false), 0);
     assert_eq!(change("a", false), 1);
+}
+
+/// A keeper for a process whose memory is always short.
+fn short(folder: &tempfile::TempDir) -> Keeper {
+    let settings = overflow::Settings {
+        budget_bytes: 0,
+        folder: folder.path().to_owned(),
+    };
+    Overflow::new(settings, || u64::MAX).keeper()
+}
+
+/// Appends batches of elements that are different everywhere.
+fn fill(table: &mut MemoryGroupTable, payload: &mut Keeper, batches: usize, value_bytes: usize) {
+    for batch_number in 0..batches {
+        let mut batch = KeyedBatch::new(&strategy());
+        for n in 0..2_000_u32 {
+            let key = format!("key{}", (u64::from(n) * 31 + batch_number as u64) % 1_500);
+            let hash = (u64::from(n) * 31 + batch_number as u64) % 1_500;
+            let hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let value = format!("{batch_number}/{n}").repeat(value_bytes / 8);
+            let time = Timestamp::from_millis(i64::from(n));
+            let key = key.as_bytes();
+            batch.push(&[Window::Global], time, hash, key, value.as_bytes());
+        }
+        if payload.is_short() {
+            batch.keep(payload).unwrap();
+        }
+        for run in batch.into_windows() {
+            table.append(STAGE, run, Timestamp::from_millis(1_000));
+        }
+    }
+}
+
+#[test]
+fn off_the_heap_groups_are_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    // Small elements, some that make the table large, and such that are kept as they come.
+    for (batches, value_bytes) in [(3, 240), (12, 1_000), (2, 8_000), (1, 12_000)] {
+        let mut expected = MemoryGroupTable::default();
+        fill(&mut expected, &mut Keeper::default(), batches, value_bytes);
+        let mut payload = short(&folder);
+        let mut table = MemoryGroupTable::new(payload.clone());
+        fill(&mut table, &mut payload, batches, value_bytes);
+        assert!(payload.is_used());
+        assert_eq!(contents(&mut table), contents(&mut expected));
+        loop {
+            let part = drain(&mut table, 100);
+            assert_eq!(part, drain(&mut expected, 100));
+            if part.1 == Drained::Whole {
+                break;
+            }
+        }
+        drop((table, payload.clone()));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn values_of_cells_go_off_the_heap() {
+    let folder = tempfile::tempdir().unwrap();
+    let payload = short(&folder);
+    let mut table = MemoryGroupTable::new(payload.clone());
+    let mut expected = Vec::new();
+    for n in 0..3_000_u32 {
+        table.with_key(STAGE, 9, b"key", |cells| {
+            if cells.rows.is_empty() {
+                cells.rows.push(CellRow::new(Window::Global));
+            }
+            let value = n.to_be_bytes().repeat(n as usize % 9);
+            cells.rows[0].cell.values.append(&value);
+            expected.extend_from_slice(&value);
+        });
+    }
+    assert!(payload.is_used());
+    table.with_key(STAGE, 9, b"key", |cells| {
+        let mut found = Vec::new();
+        cells.rows[0].cell.values.write_to(&mut found);
+        assert_eq!(found, expected);
+    });
 }

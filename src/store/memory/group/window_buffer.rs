@@ -1,11 +1,13 @@
 //! The elements of one window: as they came, until the window is read.
 
+use crate::engine::tables::PayloadTable;
 use crate::engine::tables::group::{
-    Arena, BackedValues, Drained, Entry, GroupSink, Location, Piece, RANGES, RangeLists, Record,
-    WindowContents, WindowEntries, WindowRun,
+    Arena, BackedValues, Drained, Entry, GroupSink, Location, PART_BITS, Piece, RANGES, RangeEntry,
+    RangeList, RangeLists, Record, WindowContents, WindowEntries, WindowRun, is_copied_if_short,
 };
 use crate::model::time::Timestamp;
 use crate::store::memory::group::range_reader::RangeReader;
+use crate::store::overflow::Keeper;
 
 /// A window that collects, and is then drained one hash range after the other.
 #[derive(Debug, Default)]
@@ -17,8 +19,24 @@ pub(super) struct WindowBuffer {
     reader: Option<RangeReader>,
     /// The next hash range to be read.
     range: usize,
-    /// How many keys the last range had.
+    /// What is left of that range, where it is read part by part.
+    parts: Option<Parts>,
+    /// How many keys the last range, or part of one, had.
     keys_of_range: usize,
+}
+
+/// A hash range whose parts are read one after the other.
+#[derive(Debug)]
+struct Parts {
+    list: RangeList,
+    /// The next part to be read.
+    next: u32,
+}
+
+impl Parts {
+    fn rest(&self) -> impl Iterator<Item = RangeEntry> {
+        self.list.iter().filter(|entry| entry.part() >= self.next)
+    }
 }
 
 /// All arena pieces; those that nothing points into any more are gone.
@@ -32,8 +50,8 @@ struct FlooredPiece {
     floor: Timestamp,
 }
 
-/// The small elements of small batches: copied together, as reading them where they are would take
-/// longer.
+/// The small elements of small batches, and those of most batches where memory is short: copied together, as
+/// reading them where they are would take longer.
 #[derive(Debug, Default)]
 struct Small {
     arena: Option<Arena>,
@@ -47,18 +65,38 @@ impl WindowBuffer {
             && !run.overlapping
             && are_small(&run.pieces, entries)
         {
-            self.small.append(&run.pieces, entries, floor);
+            self.small.append(&run.pieces, &run.entries, floor);
         } else {
             self.append_pieces(run.pieces, run.entries, floor);
         }
     }
 
-    pub(super) fn drain(&mut self, sink: &mut impl GroupSink) -> Drained {
+    /// Adds elements, which go off the heap as far as there is room; they have been committed, and stay there else.
+    pub(super) fn append_off_heap(
+        &mut self,
+        run: WindowRun,
+        floor: Timestamp,
+        payload: &mut Keeper,
+    ) {
+        if is_copied_if_short(bytes_of(&run.pieces), run.entries.len()) && !run.overlapping {
+            self.small.append(&run.pieces, &run.entries, floor);
+        } else {
+            self.append_pieces(run.pieces, run.entries, floor);
+        }
+        if let Some(arena) = &mut self.small.arena
+            && let Err(error) = arena.keep(payload)
+        {
+            tracing::debug!(%error, "elements of a group stay in memory");
+        }
+    }
+
+    pub(super) fn drain(&mut self, sink: &mut impl GroupSink, payload: &Keeper) -> Drained {
         self.seal();
         loop {
             if let Some(reader) = &mut self.reader {
-                if reader.read(&self.pieces, sink).is_break() {
-                    let more = !reader.is_done() || !self.entries.is_empty();
+                if reader.read(&self.pieces, sink, payload).is_break() {
+                    let more =
+                        !reader.is_done() || self.parts.is_some() || !self.entries.is_empty();
                     return if more {
                         Drained::Partly
                     } else {
@@ -68,26 +106,46 @@ impl WindowBuffer {
                 let done = reader.range();
                 self.keys_of_range = reader.groups();
                 self.reader = None;
-                if self.entries.is_empty_in(done) {
+                if self.parts.is_none() && self.entries.is_empty_in(done) {
                     self.pieces.free(done);
                 }
             }
+            self.reader = self.next_reader(sink, payload);
+            if self.reader.is_none() {
+                return Drained::Whole;
+            }
+        }
+    }
+
+    /// A reader of the next range, or of a part of it where not all is on the heap.
+    fn next_reader(&mut self, sink: &impl GroupSink, payload: &Keeper) -> Option<RangeReader> {
+        if self.parts.is_none() {
             if self.range == RANGES {
                 if self.entries.is_empty() {
-                    return Drained::Whole;
+                    return None;
                 }
                 self.range = 0;
             }
             let list = self.entries.take(self.range);
-            self.reader = Some(RangeReader::new(
-                self.range,
-                &list,
-                &self.pieces,
-                sink,
-                self.keys_of_range,
-            ));
             self.range += 1;
+            if !payload.is_used() {
+                return Some(self.reader_of(&list, sink));
+            }
+            self.parts = Some(Parts { list, next: 0 });
         }
+        let parts = self.parts.as_mut()?;
+        let list = parts.list.part(parts.next);
+        parts.next += 1;
+        if parts.next == 1 << PART_BITS {
+            self.parts = None;
+        }
+        self.pieces.expect(&list, payload);
+        Some(self.reader_of(&list, sink))
+    }
+
+    fn reader_of(&self, list: &RangeList, sink: &impl GroupSink) -> RangeReader {
+        let range = self.range - 1;
+        RangeReader::new(range, list, &self.pieces, sink, self.keys_of_range)
     }
 
     pub(super) fn contents(&mut self) -> WindowContents {
@@ -96,7 +154,8 @@ impl WindowBuffer {
         if let Some(reader) = &self.reader {
             reader.add_to(&self.pieces, &mut contents);
         }
-        for entry in self.entries.iter() {
+        let parts = self.parts.iter().flat_map(Parts::rest);
+        for entry in parts.chain(self.entries.iter()) {
             let (record, counts) = self.pieces.read(entry.piece, entry.offset);
             contents.add(1, record.key.len() + record.value.len());
             if counts {
@@ -131,8 +190,8 @@ impl WindowBuffer {
 }
 
 impl Small {
-    fn append(&mut self, pieces: &[Option<Piece>], entries: &[Entry], floor: Timestamp) {
-        for entry in entries {
+    fn append(&mut self, pieces: &[Option<Piece>], entries: &WindowEntries, floor: Timestamp) {
+        for entry in entries.iter() {
             let Some(piece) = &pieces[entry.location.piece as usize] else {
                 continue;
             };
@@ -154,11 +213,27 @@ impl Small {
 }
 
 fn are_small(pieces: &[Option<Piece>], entries: &[Entry]) -> bool {
-    let bytes: usize = pieces.iter().flatten().map(Piece::len).sum();
-    bytes / entries.len().max(1) < SMALL
+    bytes_of(pieces) / entries.len().max(1) < SMALL
+}
+
+fn bytes_of(pieces: &[Option<Piece>]) -> usize {
+    pieces.iter().flatten().map(Piece::len).sum()
 }
 
 impl Pieces {
+    /// These elements will be read soon, and with them what else is in their pieces.
+    fn expect(&self, list: &RangeList, payload: &Keeper) {
+        let mut numbers: Vec<u32> = list.iter().map(|entry| entry.piece).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        for number in numbers {
+            let piece = self.0[number as usize].as_ref();
+            if let Some(bytes) = piece.and_then(|floored| floored.piece.read_together()) {
+                payload.expect(bytes);
+            }
+        }
+    }
+
     /// The element there, and whether its timestamp counts.
     #[inline]
     pub(super) fn read(&self, piece: u32, offset: u32) -> (Record<'_>, bool) {
