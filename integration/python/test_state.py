@@ -86,3 +86,26 @@ def test_what_a_failed_bundle_wrote_is_not_remembered(flags, tmp_path):
     count_up = CountUp(str(tmp_path / "marker"))
     assert _counts(flags, tmp_path, count_up) == list(range(ELEMENTS))
     assert (tmp_path / "marker").exists()
+
+
+def test_a_harness_remembers_a_side_input_that_is_complete(flags, tmp_path, reads):
+    """It is read once for all bundles; with one of several harnesses, once by each."""
+    for workers in (1, 2):
+        reads.clear()
+        file = tmp_path / f"sums{workers}"
+
+        def write(element, side, file=file):
+            with open(file, "a", encoding="utf-8") as lines:
+                lines.write(f"{sum(side)}\n")
+
+        def build(pipeline, write=write):
+            # pylint: disable=expression-not-assigned
+            side = pipeline | "Side" >> beam.Create([1, 2, 3])
+            start = Timestamp.now() + 5
+            impulses = PeriodicImpulse(start, start + 0.2 * (ELEMENTS - 0.5), 0.2)
+            pipeline | impulses | beam.Map(write, beam.pvalue.AsList(side))
+
+        more = ["--max_cache_memory_usage_mb=100", f"--sdk_worker_parallelism={workers}"]
+        assert pipelines.submit([*flags, *more], build).wait_until_finish() == "DONE"
+        assert file.read_text().split() == ["6"] * ELEMENTS
+        assert 1 <= reads.count("iterable_side_input") <= workers

@@ -85,6 +85,8 @@ pub struct StartBundle {
     pub timers: Vec<(usize, Bytes)>,
     /// Rises when a bundle of the lane fails: what its harness remembers of user state is void from then on.
     pub state_epoch: u64,
+    /// Side inputs of the stage, by index, to which nothing more comes: its harness may remember them.
+    pub settled_side_inputs: Vec<usize>,
     /// The truncate step of the stage's splittable DoFn is run instead of the stage.
     pub truncates: bool,
 }

@@ -172,6 +172,18 @@ impl Lane {
             .collect()
     }
 
+    /// The stage's side inputs, by index, that are complete for good.
+    ///
+    /// What is asked of them from now on is asked after the last element was sent to the lane that keeps them.
+    pub(super) fn settled_side_inputs(&self, stage: StageId) -> Vec<usize> {
+        let inputs = stages::side_inputs(&self.graph.stages[stage.index()]).iter();
+        let settled = inputs.enumerate().filter(|(_, input)| {
+            let side = &self.graph.pcollections[input.pcollection.index()];
+            self.watermarks[side.producer.index()] == Timestamp::MAX
+        });
+        settled.map(|(index, _)| index).collect()
+    }
+
     /// Cuts an item where the side inputs that its elements wait for change.
     fn part_by_side_inputs(
         &self,

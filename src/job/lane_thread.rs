@@ -249,6 +249,7 @@ impl LaneThread {
             input,
             timers,
             state_epoch,
+            settled_side_inputs,
             truncates,
         } = start;
         let StageKind::Executable(executable) = &self.execution.graph.stages[stage.index()].kind
@@ -275,7 +276,7 @@ impl LaneThread {
         let started = harness.start_bundle(fnapi::StartBundle {
             bundle,
             descriptor: descriptor.clone(),
-            cache_tokens: self.cache_token(executable, state_epoch),
+            cache_tokens: self.cache_tokens(executable, state_epoch, &settled_side_inputs),
             inputs: vec![(source.clone(), pieces)],
             timers: timers
                 .into_iter()
@@ -292,16 +293,31 @@ impl LaneThread {
         None
     }
 
-    /// Lets a harness remember user state from bundle to bundle, where no other can change it meanwhile.
-    fn cache_token(&self, executable: &ExecutableStage, state_epoch: u64) -> Vec<CacheToken> {
+    /// Lets a harness remember from bundle to bundle what no other can change meanwhile: user state, if it is the
+    /// only harness, and side inputs to which nothing more comes.
+    fn cache_tokens(
+        &self,
+        executable: &ExecutableStage,
+        state_epoch: u64,
+        settled_side_inputs: &[usize],
+    ) -> Vec<CacheToken> {
         let record = &self.execution.record;
-        if executable.user_states.is_empty() || record.settings().workers() > 1 {
-            return Vec::new();
+        let mut tokens = Vec::new();
+        if !executable.user_states.is_empty() && record.settings().workers() == 1 {
+            let token = format!("{}/{}/{state_epoch}", record.id(), self.id);
+            tokens.push(CacheToken::UserState {
+                token: token.into(),
+            });
         }
-        let token = format!("{}/{}/{state_epoch}", record.id(), self.id);
-        vec![CacheToken::UserState {
-            token: token.into(),
-        }]
+        let settled = settled_side_inputs
+            .iter()
+            .filter_map(|&index| executable.side_inputs.get(index));
+        tokens.extend(settled.map(|side| CacheToken::SideInput {
+            transform: side.transform.clone(),
+            side_input: side.name.clone(),
+            token: record.id().to_owned().into(),
+        }));
+        tokens
     }
 }
 

@@ -43,6 +43,7 @@ impl Lane {
             input,
             timers: Vec::new(),
             state_epoch: self.state_epoch,
+            settled_side_inputs: self.settled_side_inputs(stage),
             truncates,
         }));
         true

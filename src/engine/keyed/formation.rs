@@ -119,6 +119,7 @@ impl Lane {
             input,
             timers,
             state_epoch: self.state_epoch,
+            settled_side_inputs: self.settled_side_inputs(stage),
             truncates: false,
         }));
         true

@@ -76,3 +76,25 @@ fn main_input_waits_for_what_fires_only_when_its_window_expires() {
     assert_eq!(goes_on_at(Trigger::Default), 10);
     assert_eq!(goes_on_at(Trigger::Never), 15);
 }
+
+#[test]
+fn harnesses_may_remember_what_gets_nothing_more() {
+    let mut rig = joined(Trigger::Default);
+    let mut settled = Vec::new();
+    for to in [Timestamp::from_millis(10), Timestamp::MAX] {
+        rig.play(ScriptEvent::Watermark {
+            stage: StageId(1),
+            to,
+        });
+        rig.play(ScriptEvent::Elements {
+            stage: StageId(0),
+            elements: vec![(Timestamp::from_millis(1), Bytes::from_static(b"m"))],
+        });
+        rig.put_out(in_first_window(&[(1, "m")]), false);
+        rig.finish(&[]);
+        let join = rig.started.front().expect("the side input is ready");
+        settled.push(join.settled_side_inputs.clone());
+        rig.finish(&[]);
+    }
+    assert_eq!(settled, [vec![], vec![0]]);
+}
