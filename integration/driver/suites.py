@@ -98,6 +98,8 @@ ALL = (
           serve=("--allow-environment", "process")),
     Suite("state", "user state from bundle to bundle, and far larger than a page", "pytest",
           arguments=("test_state.py", "test_large_state.py")),
+    Suite("memory", "jobs of more data than the server has memory", "pytest", exclusive=True,
+          arguments=("test_larger_than_memory.py",), serve=("--memory-budget", "100MiB")),
     Suite("splits", "jobs that need their running bundles split", "pytest",
           arguments=("test_splits.py",)),
     Suite("drain", "drained jobs, and the jobs command", "pytest", arguments=("test_drain.py",)),

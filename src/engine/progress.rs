@@ -467,18 +467,24 @@ impl Lane {
     }
 }
 
-/// Keeps what is appended to state off the heap, where memory is short.
+/// Makes what is appended to state ready to stay: off the heap, where memory is short, and by itself, where it is so
+/// small that what it came in would be held by it.
 fn keep_appended(
     operation: &mut StateOperation,
     payload: &mut impl PayloadTable,
 ) -> Result<(), PayloadError> {
-    if let StateOperation::Append { data } = operation
-        && payload.is_short()
-    {
-        *data = payload.keep(data, Reading::Anywhere)?;
+    if let StateOperation::Append { data } = operation {
+        if data.len() < SMALL_STATE_BYTES {
+            *data = Bytes::copy_from_slice(data);
+        } else if payload.is_short() {
+            *data = payload.keep(data, Reading::Anywhere)?;
+        }
     }
     Ok(())
 }
+
+/// Go writes each value's length by itself; a message that such three bytes came in has kilobytes.
+const SMALL_STATE_BYTES: usize = 512;
 
 /// How much of a group-by-key's output is encoded at a time when it is pushed on.
 const PUSH_BYTES: usize = 4 << 20;

@@ -310,19 +310,20 @@ impl Staged {
                 chunk.bytes = bytes.clone();
             }
         }
-        self.part(coder, &bytes, scanned)?;
+        self.part(coder, &bytes, scanned, short)?;
         if short {
             self.keep_copies(payload)?;
         }
         Ok(())
     }
 
-    /// Parts whole elements by destination.
+    /// Parts whole elements by destination; with `kept` they may not be on the heap.
     fn part(
         &mut self,
         coder: &Coder,
         bytes: &Bytes,
         scanned: Option<Chunk>,
+        kept: bool,
     ) -> Result<(), coder::Error> {
         if self.parts.iter().any(|part| matches!(part, Part::Queue(_))) {
             let scan = || coder::windowed_value::scan(coder, bytes.clone());
@@ -338,7 +339,7 @@ impl Staged {
         for part in &mut self.parts {
             match part {
                 Part::Queue(_) => {}
-                Part::Keyed(elements) => add_to_keys(coder, bytes, elements)?,
+                Part::Keyed(elements) => add_to_keys(coder, bytes, elements, kept)?,
                 Part::Group(batches) => add_to_groups(coder, bytes, batches)?,
                 Part::Merged(answers) => merge_windows::read_answers(coder, bytes, answers)?,
                 Part::SideInput(batch) => batch.add(coder, bytes)?,
@@ -426,6 +427,7 @@ fn add_to_keys(
     coder: &Coder,
     bytes: &Bytes,
     by_lane: &mut [KeyedElements],
+    kept: bool,
 ) -> Result<(), coder::Error> {
     let (value_coder, window_coder) = coder::windowed_value::parts(coder)?;
     let lanes = by_lane.len() as u32;
@@ -436,7 +438,12 @@ fn add_to_keys(
         let (key, _) = coder::kv::split(value_coder, &bytes[element.value.clone()])?;
         let lane = lane_of_hash(coder::key_hash(key), lanes);
         by_lane[lane.index()].push(KeyedElement {
-            key: bytes.slice_ref(key),
+            // Queues compare keys: they are not to be read from elsewhere for that.
+            key: if kept {
+                Bytes::copy_from_slice(key)
+            } else {
+                bytes.slice_ref(key)
+            },
             timestamp: element.timestamp,
             windows,
             encoded: bytes.slice(element.range()),
