@@ -400,9 +400,9 @@ impl Lane {
             running.moved = true;
         }
         let kept = keep_appended(&mut operation, tables.payload());
+        let values = self.serve_values(bundle, &key, &operation, tables.payload());
         let side_inputs =
             || side_input::serve(tables.side_inputs(), &self.side_inputs, &key, &operation);
-        let values = self.serve_values(bundle, &key, &operation);
         match (kept, values.or_else(side_inputs)) {
             (Err(error), _) => StateReply::Error(format!("state cannot be held: {error}")),
             (Ok(()), Some(reply)) => reply,

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::engine::Lane;
 use crate::engine::group_by_key::BackedId;
+use crate::engine::tables::PayloadTable;
 use crate::model::ids::BundleId;
 use crate::model::state::{StateKey, StateOperation, StateReply};
 
@@ -14,11 +15,12 @@ impl Lane {
         bundle: BundleId,
         key: &StateKey,
         operation: &StateOperation,
+        payload: &impl PayloadTable,
     ) -> Option<StateReply> {
         let StateKey::Runner { key } = key else {
             return None;
         };
-        let page = self.page_of_values(bundle, key, operation);
+        let page = self.page_of_values(bundle, key, operation, payload);
         Some(match page {
             Ok((data, continuation)) => StateReply::Data { data, continuation },
             Err(error) => StateReply::Error(error),
@@ -30,6 +32,7 @@ impl Lane {
         bundle: BundleId,
         key: &Bytes,
         operation: &StateOperation,
+        payload: &impl PayloadTable,
     ) -> Result<(Bytes, Option<Bytes>), String> {
         let StateOperation::Get { continuation } = operation else {
             return Err("the values of a group can only be read".to_owned());
@@ -48,7 +51,10 @@ impl Lane {
             Some(token) => token.as_ref().try_into().ok().map(u64::from_be_bytes),
         };
         let (page, next) = from
-            .and_then(|from| group.values.page(from, PAGE_BYTES))
+            .and_then(|from| {
+                group.values.expect(from, PAGE_BYTES, payload);
+                group.values.page(from, PAGE_BYTES)
+            })
             .ok_or("the continuation token is not one that was given out for this group")?;
         let continuation = next.map(|next| Bytes::copy_from_slice(&next.to_be_bytes()));
         Ok((page, continuation))

@@ -69,6 +69,11 @@ pub struct Piece {
 }
 
 impl Piece {
+    /// All records, if they are not on the heap.
+    pub(super) fn kept_bytes(&self) -> Option<&[u8]> {
+        self.kept.then_some(&self.bytes[..])
+    }
+
     /// What is to be read as a whole once a key of it is.
     pub fn read_together(&self) -> Option<&[u8]> {
         (self.kept && self.narrow).then_some(&self.bytes[..])

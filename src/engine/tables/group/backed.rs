@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::engine::tables::group::arena::{Location, Piece};
+use crate::engine::tables::payload::PayloadTable;
 
 /// The values of one group, in order. Nothing of them is copied until it is read.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,6 +51,35 @@ impl BackedValues {
             count += 1;
         }
         (count, count)
+    }
+
+    /// The page at this position will be read soon.
+    pub fn expect(&self, from: ValuePosition, bytes_max: usize, payload: &impl PayloadTable) {
+        let start = usize::try_from(from).unwrap_or(usize::MAX);
+        let mut bytes = 0;
+        let mut expect = |part: &[u8]| {
+            payload.expect(part);
+            bytes += part.len();
+            bytes < bytes_max
+        };
+        match &self.0 {
+            Kind::Records { pieces, locations } => {
+                let mut last = None;
+                for location in locations.get(start..).unwrap_or_default() {
+                    let is_new = last.replace(location.piece) != Some(location.piece);
+                    if let Some(part) = pieces[location.piece as usize].kept_bytes()
+                        && is_new
+                        && !expect(part)
+                    {
+                        break;
+                    }
+                }
+            }
+            Kind::Parts(parts) => {
+                let parts = parts.get(start..).unwrap_or_default();
+                let _ = parts.iter().all(|part| expect(part));
+            }
+        }
     }
 
     /// Whole values from a position on, about `bytes_max` and one at least, and where the next page starts;
