@@ -65,8 +65,10 @@ ROWS = (
     Row("tiny", "Python: a job of 10 elements", "python", wall_of_prism_max=1.0),
     _python("maps", "Python: 1 M × 100 B through fused maps"),
     _python("group", "Python: GroupByKey, 1 M elements, 10 k keys"),
+    Row("typed_group", "Python: GroupByKey, 1 M elements of a declared type, 10 k keys", "python"),
     _python("combine", "Python: CombinePerKey, 1 M elements, 10 k keys"),
     _python("reshuffle", "Python: Reshuffle, 100 k × 1 KB"),
+    Row("typed_reshuffle", "Python: Reshuffle, 100 k × 1 KB of a declared type", "python"),
     _python("side", "Python: 100 k elements, side dictionary of 10 k"),
     Row("stateful", "Python: stateful DoFn, 20 k elements, 10 k keys", "python", default=False),
 )

@@ -48,9 +48,15 @@ class Remember(beam.DoFn):
         yield element
 
 
-def source(pipeline, elements, of, make):
-    """Makes elements of a type in the harness, from one impulse."""
-    return pipeline | beam.Create([elements]) | beam.FlatMap(
+def numbers(pipeline, count, label="Numbers"):
+    """Numbers that are made in the harness, from one impulse."""
+    return pipeline | f"{label}Count" >> beam.Create([count]) | label >> beam.FlatMap(
+        lambda count: range(count))  # pylint: disable=unnecessary-lambda  (a type has no hints)
+
+
+def typed(pipeline, count, of, make):
+    """Elements with a declared type, and so with a coder that costs the harness less."""
+    return pipeline | beam.Create([count]) | beam.FlatMap(
         lambda count: (make(i) for i in range(count))).with_output_types(of)
 
 
@@ -61,7 +67,7 @@ def tiny(pipeline):
 
 def maps(pipeline):
     """Elements that never reach the runner."""
-    values = source(pipeline, 1_000_000, bytes, lambda i: b"x" * 100)
+    values = numbers(pipeline, 1_000_000) | beam.Map(lambda i: b"x" * 100)
     for step in range(3):
         values = values | f"Map{step}" >> beam.Map(lambda value: value)
     return values | beam.ParDo(Count())
@@ -69,34 +75,46 @@ def maps(pipeline):
 
 def group(pipeline):
     """Every element reaches the runner and comes back in a group."""
-    return (source(pipeline, 1_000_000, PAIR, lambda i: (i % 10_000, i))
+    return (numbers(pipeline, 1_000_000) | beam.Map(lambda i: (i % 10_000, i))
+            | beam.GroupByKey() | beam.ParDo(Count(in_groups=True)))
+
+
+def typed_group(pipeline):
+    """The same with declared types."""
+    return (typed(pipeline, 1_000_000, PAIR, lambda i: (i % 10_000, i))
             | beam.GroupByKey() | beam.ParDo(Count(in_groups=True)))
 
 
 def combine(pipeline):
     """The harness combines first; the runner sees a value for each key."""
-    return (source(pipeline, 1_000_000, PAIR, lambda i: (i % 10_000, 1))
+    return (numbers(pipeline, 1_000_000) | beam.Map(lambda i: (i % 10_000, 1))
             | beam.CombinePerKey(sum) | beam.ParDo(Count()))
 
 
 def reshuffle(pipeline):
     """Large values through the runner."""
-    return (source(pipeline, 100_000, bytes, lambda i: i.to_bytes(4, "big") * 256)
+    return (numbers(pipeline, 100_000) | beam.Map(lambda i: (i, i.to_bytes(4, "big") * 256))
+            | beam.Reshuffle() | beam.Map(lambda pair: (pair[0], len(pair[1])))
+            | beam.ParDo(Count()))
+
+
+def typed_reshuffle(pipeline):
+    """The leanest that a harness can be: bytes that nothing looks at."""
+    return (typed(pipeline, 100_000, bytes, lambda i: i.to_bytes(4, "big") * 256)
             | beam.Reshuffle() | beam.ParDo(Count()))
 
 
 def side(pipeline):
     """A dictionary as side input."""
-    pairs = pipeline | "Side" >> beam.Create([10_000]) | "Pairs" >> beam.FlatMap(
-        lambda count: ((i, i) for i in range(count)))
-    return (source(pipeline, 100_000, int, lambda i: i % 10_000)
-            | beam.Map(lambda key, table: table[key], beam.pvalue.AsDict(pairs))
+    pairs = numbers(pipeline, 10_000, "Side") | "Pairs" >> beam.Map(lambda i: (i, i))
+    return (numbers(pipeline, 100_000)
+            | beam.Map(lambda i, table: table[i % 10_000], beam.pvalue.AsDict(pairs))
             | beam.ParDo(Count()))
 
 
 def stateful(pipeline):
     """User state for each key."""
-    return (source(pipeline, 20_000, PAIR, lambda i: (i % 10_000, i))
+    return (typed(pipeline, 20_000, PAIR, lambda i: (i % 10_000, i))
             | beam.ParDo(Remember()) | beam.ParDo(Count()))
 
 
@@ -105,8 +123,10 @@ ROWS = {
     "tiny": (tiny, 10, 0),
     "maps": (maps, 1_000_000, 0),
     "group": (group, 1_000_000, 8_000_000),
+    "typed_group": (typed_group, 1_000_000, 8_000_000),
     "combine": (combine, 10_000, 80_000),
     "reshuffle": (reshuffle, 100_000, 102_400_000),
+    "typed_reshuffle": (typed_reshuffle, 100_000, 102_400_000),
     "side": (side, 100_000, 80_000),
     "stateful": (stateful, 20_000, 160_000),
 }
