@@ -150,7 +150,7 @@ impl Lane {
                 self.finish(now, bundle, residuals, finalize, tables);
             }
             Event::Failed { bundle, failure } => self.fail_bundle(now, bundle, failure),
-            Event::Split { bundle, outcome } => self.apply_split(now, bundle, outcome),
+            Event::Split { bundle, outcome } => self.apply_split(now, bundle, outcome, tables),
             Event::Progress { bundle, taken } => self.note_progress(bundle, taken),
             Event::State {
                 bundle,

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::engine::Lane;
 use crate::engine::action::{Action, Release};
-use crate::engine::bundle::InFlight;
+use crate::engine::bundle::{Ended, InFlight};
 use crate::engine::delta::Delta;
 use crate::engine::queue::Item;
 use crate::engine::stages;
@@ -41,7 +41,7 @@ impl Lane {
         }
     }
 
-    /// The harness has done a bundle.
+    /// The harness has done a bundle. With a split under way that waits for the answer.
     pub(in crate::engine) fn finish(
         &mut self,
         now: Timestamp,
@@ -50,6 +50,15 @@ impl Lane {
         finalize: bool,
         tables: &mut impl Tables,
     ) {
+        if let Some(running) = self.bundles.get_mut(&bundle)
+            && running.splitting
+        {
+            running.ended = Some(Ended {
+                residuals,
+                finalize,
+            });
+            return;
+        }
         let Some(running) = self.bundles.get(&bundle) else {
             return;
         };

@@ -148,6 +148,7 @@ impl Lane {
             taken: 0,
             dormant: false,
             splitting: false,
+            ended: None,
             split_asked: None,
             first_residual: None,
             broken: None,

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use crate::engine::keyed::{StateChanges, TakenKey, TimerChanges};
 use crate::engine::queue::Item;
 use crate::engine::routing::Staged;
+use crate::model::bundle::Residual;
 use crate::model::ids::{StageId, WorkerId};
 use crate::model::time::Timestamp;
 
@@ -35,12 +36,22 @@ pub struct InFlight {
     pub dormant: bool,
     /// A split was asked for and not answered yet.
     pub splitting: bool,
+    /// It has ended well, and is committed once the split is answered: SDKs answer from another thread, and what
+    /// the answer gives back the bundle has not done.
+    pub ended: Option<Ended>,
     /// When the last split was asked for.
     pub split_asked: Option<Timestamp>,
     /// Where the last split cut the input: elements from here on are not the bundle's any more.
     pub first_residual: Option<u64>,
     /// Output could not be read; the bundle fails when it ends.
     pub broken: Option<String>,
+}
+
+/// How a bundle ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub residuals: Vec<Residual>,
+    pub finalize: bool,
 }
 
 /// What a truncation gives back: encoded restrictions.

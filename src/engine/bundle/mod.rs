@@ -9,4 +9,4 @@ mod split;
 mod values;
 
 pub use formation::Work;
-pub use in_flight::{InFlight, KeyedBundle, Truncation};
+pub use in_flight::{Ended, InFlight, KeyedBundle, Truncation};

@@ -2,9 +2,10 @@
 
 use crate::coder;
 use crate::engine::Lane;
-use crate::engine::bundle::InFlight;
+use crate::engine::bundle::{Ended, InFlight};
 use crate::engine::queue::Item;
 use crate::engine::stages;
+use crate::engine::tables::Tables;
 use crate::model::bundle::{BundleApplication, ChannelSplit, SplitOutcome};
 use crate::model::ids::BundleId;
 use crate::model::time::Timestamp;
@@ -16,8 +17,9 @@ impl Lane {
         now: Timestamp,
         bundle: BundleId,
         outcome: SplitOutcome,
+        tables: &mut impl Tables,
     ) {
-        // The bundle may have ended meanwhile.
+        // The bundle may have failed meanwhile.
         let Some(mut running) = self.bundles.remove(&bundle) else {
             return;
         };
@@ -38,8 +40,16 @@ impl Lane {
             // The harness has split all the same, so the bundle cannot be committed as a whole.
             Err(error) => running.broken = Some(error),
         }
+        let ended = running.ended.take();
         self.bundles.insert(bundle, running);
         self.dirty.insert(stage);
+        if let Some(Ended {
+            residuals,
+            finalize,
+        }) = ended
+        {
+            self.finish(now, bundle, residuals, finalize, tables);
+        }
     }
 
     fn cut_running(

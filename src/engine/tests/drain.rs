@@ -114,6 +114,33 @@ fn a_running_restriction_is_given_back_and_truncated_to_nothing() {
 }
 
 #[test]
+fn what_a_split_gives_back_after_its_bundle_ended_is_not_lost() {
+    let mut rig = Rig::new(endless(), Settings::default());
+    rig.finish(&[(5, "all")]);
+    let bundle = rig.started[0].bundle;
+    rig.drain();
+    rig.finish(&[(5, "0")]);
+    assert!(rig.started.is_empty() && !rig.done(), "the answer decides");
+    let outcome = given_back("rest");
+    rig.tell(bundle, Event::Split { bundle, outcome });
+    assert!(rig.runs_truncation());
+    rig.finish(&[]);
+    assert!(rig.done());
+}
+
+#[test]
+fn a_bundle_that_ended_before_a_split_of_nothing_is_committed() {
+    let mut rig = Rig::new(endless(), Settings::default());
+    rig.finish(&[(5, "all")]);
+    let bundle = rig.started[0].bundle;
+    rig.drain();
+    rig.finish(&[(5, "0")]);
+    let outcome = SplitOutcome::default();
+    rig.tell(bundle, Event::Split { bundle, outcome });
+    assert!(rig.started.is_empty() && rig.done());
+}
+
+#[test]
 fn what_a_truncated_restriction_gives_back_is_not_truncated_again() {
     let mut rig = Rig::new(endless(), Settings::default());
     rig.drain();
