@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::model::stage::ScriptEvent;
-use crate::model::state::StateReply;
 
 /// A source of pairs, grouped by `windowing` and read by a stage that can read values as state.
 fn rig(windowing: WindowingStrategy) -> Rig {
@@ -101,7 +100,7 @@ impl Rig {
         let mut read = || {
             let (mut pages, mut next) = (Vec::new(), None);
             loop {
-                let page = self.state(&key, StateOperation::Get { continuation: next });
+                let page = self.read_state(&key, StateOperation::Get { continuation: next });
                 let StateReply::Data { data, continuation } = page else {
                     return format!("{page:?}");
                 };
@@ -115,25 +114,6 @@ impl Rig {
         let pages = read();
         assert_eq!(read(), pages);
         pages
-    }
-
-    fn state(&mut self, key: &StateKey, operation: StateOperation) -> StateReply {
-        let start = self.started.front().expect("a bundle is running");
-        let event = Event::State {
-            bundle: start.bundle,
-            worker: start.worker,
-            request: StateRequest {
-                id: "r".to_owned(),
-                key: key.clone(),
-                operation,
-            },
-        };
-        let (lane, tables) = &mut self.lanes[0];
-        lane.handle(self.now, event, tables);
-        match lane.poll_action() {
-            Some(Action::ReplyState { reply, .. }) => reply,
-            other => panic!("an answer was expected instead of {other:?}"),
-        }
     }
 }
 
@@ -277,7 +257,7 @@ fn requests_for_values_that_make_no_sense_are_refused() {
     ]
     .map(|(key, operation)| {
         let key = Bytes::from_static(key);
-        match rig.state(&StateKey::Runner { key }, operation) {
+        match rig.read_state(&StateKey::Runner { key }, operation) {
             StateReply::Error(error) => error,
             other => panic!("an error was expected instead of {other:?}"),
         }

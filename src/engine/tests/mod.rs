@@ -29,8 +29,8 @@ use crate::model::stage::{
 };
 use crate::model::{
     AccumulationMode, BundleId, Coder, EnvironmentId, LaneId, OutputTime, PCollectionId, PaneInfo,
-    StageId, StateKey, StateOperation, StateRequest, Timestamp, Trigger, Window, WindowFn,
-    WindowingStrategy, WorkerId,
+    StageId, StateKey, StateOperation, StateReply, StateRequest, Timestamp, Trigger, Window,
+    WindowFn, WindowingStrategy, WorkerId,
 };
 use crate::store::memory::MemoryTables;
 
@@ -221,6 +221,22 @@ impl Rig {
 
     /// Asks for state on behalf of the bundle that started first.
     fn ask_state(&mut self, key: StateKey, operation: StateOperation) {
+        let (bundle, event) = self.state_request(key, operation);
+        self.tell(bundle, event);
+    }
+
+    /// The same, and the answer.
+    fn read_state(&mut self, key: &StateKey, operation: StateOperation) -> StateReply {
+        let (_, event) = self.state_request(key.clone(), operation);
+        let (lane, tables) = &mut self.lanes[0];
+        lane.handle(self.now, event, tables);
+        match lane.poll_action() {
+            Some(Action::ReplyState { reply, .. }) => reply,
+            other => panic!("an answer was expected instead of {other:?}"),
+        }
+    }
+
+    fn state_request(&self, key: StateKey, operation: StateOperation) -> (BundleId, Event) {
         let start = self.started.front().expect("a bundle is running");
         let (bundle, worker) = (start.bundle, start.worker);
         let request = StateRequest {
@@ -228,14 +244,12 @@ impl Rig {
             key,
             operation,
         };
-        self.tell(
+        let event = Event::State {
             bundle,
-            Event::State {
-                bundle,
-                worker,
-                request,
-            },
-        );
+            worker,
+            request,
+        };
+        (bundle, event)
     }
 
     /// Lets time pass to when lanes want to be woken.

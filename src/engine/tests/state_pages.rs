@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::model::stage::ScriptEvent;
-use crate::model::state::StateReply;
 
 const MIB: usize = 1 << 20;
 
@@ -39,22 +38,7 @@ impl Reading {
     }
 
     fn ask(&mut self, key: &StateKey, operation: StateOperation) -> StateReply {
-        let start = self.0.started.front().expect("a bundle is running");
-        let event = Event::State {
-            bundle: start.bundle,
-            worker: start.worker,
-            request: StateRequest {
-                id: "r".to_owned(),
-                key: key.clone(),
-                operation,
-            },
-        };
-        let (lane, tables) = &mut self.0.lanes[0];
-        lane.handle(self.0.now, event, tables);
-        match lane.poll_action() {
-            Some(Action::ReplyState { reply, .. }) => reply,
-            other => panic!("an answer was expected instead of {other:?}"),
-        }
+        self.0.read_state(key, operation)
     }
 
     fn append(&mut self, key: &StateKey, data: impl Into<Bytes>) {
