@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::coder;
 use crate::engine::tables::group::Values;
 use crate::engine::tables::{
-    PayloadError, PayloadTable, SideInputAddress, SideInputTable, ValuesPage,
+    PAGE_BYTES, PayloadError, PayloadTable, SideInputAddress, SideInputTable, ValuesPage,
 };
 use crate::engine::window;
 use crate::model::coder::Coder;
@@ -17,9 +17,6 @@ use crate::model::state::{StateKey, StateOperation, StateReply};
 use crate::model::time::Timestamp;
 use crate::model::window::{Window, WindowFn};
 use crate::model::windowing::Trigger;
-
-/// About how many bytes of keys go out in one reply.
-const PAGE_BYTES: usize = 2 << 20;
 
 /// Elements for one side input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

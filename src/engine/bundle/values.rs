@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::engine::Lane;
 use crate::engine::group_by_key::BackedId;
-use crate::engine::tables::PayloadTable;
+use crate::engine::tables::{PAGE_BYTES, PayloadTable};
 use crate::model::ids::BundleId;
 use crate::model::state::{StateKey, StateOperation, StateReply};
 
@@ -60,6 +60,3 @@ impl Lane {
         Ok((page, continuation))
     }
 }
-
-/// About how many bytes go out in one reply.
-const PAGE_BYTES: usize = 2 << 20;

@@ -11,12 +11,9 @@ use bytes::Bytes;
 
 use crate::coder;
 use crate::engine::keyed::state::{Asking, CellChanges, EntryChanges, Part};
-use crate::engine::tables::{StateAddress, StateEntry, UserStateTable};
+use crate::engine::tables::{PAGE_BYTES, StateAddress, StateEntry, UserStateTable};
 use crate::model::coder::Coder;
 use crate::model::ids::BundleId;
-
-/// About how many bytes go out in one reply.
-const PAGE_BYTES: usize = 2 << 20;
 
 /// One page, and the token of the next one.
 type Read = (Bytes, Option<Bytes>);

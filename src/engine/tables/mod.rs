@@ -30,3 +30,6 @@ pub trait Tables {
     fn timers(&mut self) -> &mut Self::Timers;
     fn payload(&mut self) -> &mut Self::Payload;
 }
+
+/// About how many bytes of state go out in one reply. Python decodes each page by itself, so a page holds whole values.
+pub const PAGE_BYTES: usize = 2 << 20;

@@ -7,7 +7,9 @@ use std::ops::Bound;
 use bytes::Bytes;
 
 use crate::engine::tables::group::Values;
-use crate::engine::tables::{PayloadTable, SideInputAddress, SideInputTable, ValuesPage};
+use crate::engine::tables::{
+    PAGE_BYTES, PayloadTable, SideInputAddress, SideInputTable, ValuesPage,
+};
 use crate::store::overflow::Keeper;
 
 /// Side inputs by stage, index and encoded window.
@@ -179,8 +181,6 @@ fn page_of_keys(
     (Bytes::from(page), None)
 }
 
-/// About how long a page is. Python decodes each page by itself, so a page holds whole values.
-const PAGE_BYTES: usize = 2 << 20;
 /// Values at least this long are not copied, but hold what they are part of.
 const SHARED_FROM: usize = 128;
 
